@@ -71,8 +71,9 @@ def _calls(function: Callable[[Any], Any]) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
+@pytest.mark.wide
 def test_removed_nodes_are_freed() -> None:
-    """Python's collector of cyclic garbage would visit them all."""
+    """Python's collector of cyclic garbage would visit them all, as this test does."""
 
     def removed() -> int:
         return sum(isinstance(item, oir.Node) and item.graph is None for item in gc.get_objects())

@@ -207,14 +207,14 @@ def broadcasts(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
     return [draw(st.sampled_from([1, result[axis]])) for axis in dims], dims, result
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(broadcasts())
 def test_any_broadcast(drawn: tuple[list[int], list[int], list[int]]) -> None:
     operand, dims, result = drawn
     moved(f"stablehlo.broadcast_in_dim %arg0, dims = {dims}", [operand], result)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 4), st.integers(0, 3), st.integers(1, 4)),

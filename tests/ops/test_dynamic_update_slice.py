@@ -165,7 +165,7 @@ def cases(draw: st.DrawFn) -> tuple[list[int], list[Start], list[int]]:
     return dims, starts, sizes
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(cases())
 def test_any_window(drawn: tuple[list[int], list[Start], list[int]]) -> None:
     updated(*drawn)

@@ -356,7 +356,7 @@ def test_any_floats(left: list[float], right: list[float]) -> None:
     like_xla(against_xla(MIXED, np.array(left, np.float32), np.array(right, np.float32)))
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     st.sampled_from([*ARITHMETIC, "power"]),
     st.sampled_from(INTEGERS),

@@ -23,6 +23,7 @@ from dialect_handlers.common.linalg.tridiagonal import _smaller_to_scale
 # Compiled as a whole: op by op they take ten times as long.
 BIDIAGONAL_SVD = jax.jit(bidiagonal_svd, static_argnames="left")
 REAL_PANEL = jax.jit(real_panel)
+FIND_ROOTS = jax.jit(find_roots)
 
 LARGE = [pytest.param(n, marks=pytest.mark.wide) for n in (32, 96, 97, 127, 200)]
 
@@ -127,7 +128,7 @@ def test_roots_of_the_secular_equation(poles: list[list[float]], z: list[list[fl
     if len(sizes) == 1:
         kinds.append(Groups.of_one(jnp.ones((1, sizes[0]), bool)))
     for groups in kinds:
-        found = find_roots(jnp.array(ours)[None], jnp.array(others)[None], groups)
+        found = FIND_ROOTS(jnp.array(ours)[None], jnp.array(others)[None], groups)
         np.testing.assert_allclose(found.values[0, 0], wanted, rtol=1e-8)
         np.testing.assert_allclose(found.distances[0], distances, rtol=1e-6, atol=1e-14)
 
@@ -139,7 +140,7 @@ def test_elements_outside_of_secular_equations(of_one: bool) -> None:
     active = jnp.array([[True, True, True, False, False]])
     number = jnp.where(active, 3, -1)
     groups = Groups.of_one(active) if of_one else Groups.of(number, np.dtype("float64"))
-    roots = find_roots(jnp.array(poles)[None], jnp.array(z)[None], groups)
+    roots = FIND_ROOTS(jnp.array(poles)[None], jnp.array(z)[None], groups)
     u, v = find_vectors(roots, jnp.array(z)[None], groups, left=True)
     assert u is not None
     matrix = np.diag(poles * [1, 1, 1, 0, 0])

@@ -108,7 +108,7 @@ def test_complex_numbers_in_and_out() -> None:
 OPS = ["add", "subtract", "multiply", "maximum", "minimum"]
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     shape=st.lists(st.integers(0, 4), max_size=3),
     element=st.sampled_from(["i32", "ui8", "i16", "f32"]),

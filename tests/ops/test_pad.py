@@ -86,7 +86,7 @@ def test_element_types(element: str) -> None:
     padded([(5, 1, -1, 0), (4, 0, 3, 1)], element)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     st.lists(
         st.tuples(st.integers(0, 4), st.integers(-5, 5), st.integers(-5, 5), st.integers(0, 3)),

@@ -248,7 +248,7 @@ def test_halving_takes_log2_steps() -> None:
 # -- properties --------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_any_shape_any_dimensions(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(0, 9), max_size=4), "shape")

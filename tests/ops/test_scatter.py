@@ -371,7 +371,7 @@ def test_jax(name: str) -> None:
     assert program.verify(x, i, u).ok
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     window_layouts(),
     st.sampled_from(["set", "set", "add", "maximum", "doubling"]),

@@ -184,7 +184,7 @@ def cases(draw: st.DrawFn) -> tuple[list[int], list[int], list[int], Edges, str,
     return dims, window, strides, edges, select, draw(st.sampled_from(["add", "doubling"]))
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(cases())
 def test_any_windows(case: tuple[list[int], list[int], list[int], Edges, str, str]) -> None:
     run(*case)

@@ -273,7 +273,7 @@ def test_functions_of_jax_numpy() -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 def test_any_keys(data: st.DataObject) -> None:
     """Any number of operands and keys of any types, with many equal elements."""
     rank = data.draw(st.integers(1, 3))

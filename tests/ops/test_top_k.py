@@ -133,7 +133,7 @@ def test_approximate(element: str, aggregate: bool) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 def test_any_top_k(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 3))
     shape = data.draw(st.lists(st.integers(0, 5), min_size=rank - 1, max_size=rank - 1))

@@ -185,6 +185,6 @@ def shapes(draw: st.DrawFn) -> tuple:  # type: ignore[type-arg]
 
 
 @given(shapes())
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 def test_any_conv(shape: tuple) -> None:  # type: ignore[type-arg]
     check_conv(shape, "float64")

@@ -142,7 +142,7 @@ def test_narrow_reductions(op_type: str, dtype: type) -> None:
     equal(found, REDUCTIONS[op_type](x, 1, False))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     st.lists(st.integers(0, 4), min_size=1, max_size=4),
     st.sets(st.integers(0, 3)),
