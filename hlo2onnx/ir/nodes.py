@@ -21,7 +21,7 @@ from hlo2onnx.ir.values import WEIGHT, Dim, attributes_of, dtype_of
 from hlo2onnx.ir.weight_names import NAME
 from hlo2onnx.ir.weights import Weight, content_of, is_opaque, operand_of, weight_of
 
-_SHARED_BYTES = 1 << 14
+_SHARED_BYTES = 1024
 """Constants up to this size are shared by content; larger ones by identity of their memory."""
 
 _FEW = 16
