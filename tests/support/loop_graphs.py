@@ -55,6 +55,20 @@ def loop(
     return made
 
 
+def either(b: GraphBuilder, x: oir.Value, first: Results, second: Results) -> list[oir.Value]:
+    """An If that gives copies of the first values, or of the second ones."""
+    graphs = []
+    for values in (first, second):
+        with b.subgraph([], "branch") as graph:
+            graph.outputs.extend([b.Identity(value) for value in values])
+        graphs.append(graph)
+    condition = b.Less(b.ReduceSum(x, b.i64([0]), keepdims=0), b.scalar(9, oir.DataType.FLOAT))
+    types = [(dtype_of(value), shape_of(value)) for value in first]
+    branches = {"then_branch": graphs[0], "else_branch": graphs[1]}
+    made: list[oir.Value] = b.node("If", [condition], branches, types)
+    return made
+
+
 class LoopRewrite(Rewrite):
     """A graph with loops after some rules.
 

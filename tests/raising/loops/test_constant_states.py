@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,33 +10,17 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from jax import Array, lax
-from loop_graphs import LoopRewrite, loop
+from loop_graphs import LoopRewrite, either, loop
 from rewriting import Rewrite
 from verified import verified
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import dtype_of, shape_of
+from hlo2onnx.ir.values import shape_of
 from hlo2onnx.raising.rules.loops.constant_states import ConstantState, EqualBranches
 
 X = np.array([1, -2, 3], np.float32)
 T = oir.DataType
 Value = oir.Value
-
-
-def either(
-    b: GraphBuilder, x: Value, first: Sequence[Value], second: Sequence[Value]
-) -> list[Value]:
-    """An If that gives copies of the first values, or of the second ones."""
-    graphs = []
-    for values in (first, second):
-        with b.subgraph([], "branch") as graph:
-            graph.outputs.extend([b.Identity(value) for value in values])
-        graphs.append(graph)
-    condition = b.Less(b.ReduceSum(x, b.i64([0]), keepdims=0), b.scalar(9, T.FLOAT))
-    types = [(dtype_of(value), shape_of(value)) for value in first]
-    branches = {"then_branch": graphs[0], "else_branch": graphs[1]}
-    made: list[Value] = b.node("If", [condition], branches, types)
-    return made
 
 
 def selected(b: GraphBuilder, x: Value, first: Value, second: Value) -> Value:

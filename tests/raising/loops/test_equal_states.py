@@ -7,31 +7,16 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from jax import Array, lax
-from loop_graphs import LoopRewrite, loop
+from loop_graphs import LoopRewrite, either, loop
 from verified import verified
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.rules.loops.equal_states import EqualResults, EqualStates
 
 X = np.array([1, -2, 3], np.float32)
 T = oir.DataType
 Value = oir.Value
 Pair = tuple[Value, Value]
-
-
-def branches(b: GraphBuilder, x: Value, first: Pair, second: Pair) -> list[Value]:
-    graphs = []
-    for values in (first, second):
-        with b.subgraph([], "branch") as graph:
-            graph.outputs.extend([b.Identity(value) for value in values])
-        graphs.append(graph)
-    condition = b.Less(b.ReduceSum(x, b.i64([0]), keepdims=0), b.scalar(9, T.FLOAT))
-    types = [(dtype_of(value), shape_of(value)) for value in first]
-    made: list[Value] = b.node(
-        "If", [condition], {"then_branch": graphs[0], "else_branch": graphs[1]}, types
-    )
-    return made
 
 
 def same(b: GraphBuilder, x: Value, s: Value, t: Value) -> Pair:
@@ -41,7 +26,7 @@ def same(b: GraphBuilder, x: Value, s: Value, t: Value) -> Pair:
 
 def chosen(b: GraphBuilder, x: Value, s: Value, t: Value) -> Pair:
     new = b.Exp(x)
-    first, second = branches(b, x, (new, new), (s, t))
+    first, second = either(b, x, (new, new), (s, t))
     return first, second
 
 
@@ -51,7 +36,7 @@ def selected(b: GraphBuilder, x: Value, s: Value, t: Value) -> Pair:
 
 
 def apart(b: GraphBuilder, x: Value, s: Value, t: Value) -> Pair:
-    first, second = branches(b, x, (x, x), (s, b.Neg(t)))
+    first, second = either(b, x, (x, x), (s, b.Neg(t)))
     return first, second
 
 
@@ -87,7 +72,7 @@ def test_results_of_branches(is_equal: bool) -> None:
     def build(b: GraphBuilder, x: Value) -> list[Value]:
         negative, root = b.Neg(x), b.Exp(x)
         other = (x, x) if is_equal else (x, root)
-        first, second = branches(b, x, (negative, negative), other)
+        first, second = either(b, x, (negative, negative), other)
         return [b.Abs(first), b.Exp(second)]
 
     rewrite = LoopRewrite(build, {"x": X}, EqualResults())
