@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import Dim, dtype_of, present, shape_of, size_of
+from hlo2onnx.ir.values import dtype_of, present, shape_of, size_of
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.copies import is_speculatable, makers_within
 from hlo2onnx.raising.match.counted_loop import Trips
@@ -36,10 +36,6 @@ class Tree:
         """How many paths there are."""
         return 1 << self.trips.count
 
-    def rows(self, value: oir.Value) -> tuple[Dim, ...]:
-        """The shape of a value for all leaves."""
-        return (self.leaves, *shape_of(value))
-
 
 def tree_of(b: Rewriter, outer: Trips, trips: Trips) -> Tree:
     """The parts of an inner loop.
@@ -54,7 +50,7 @@ def tree_of(b: Rewriter, outer: Trips, trips: Trips) -> Tree:
     condition, update = _decided(trips, known)
     kept, cut = _undecided(trips, known, condition)
     update |= set(makers_within(trips.body, cut))
-    most = b.costs.hoisted_ratio * b.costs.hoisted_elements
+    most = b.costs.hoisted_ratio * b.costs.hoisted_elements * trips.count
     for x in (*trips.states, *(x for node in update for x in node.outputs)):
         size = size_of(x)
         need(size is not None and size << trips.count <= most, "the tree would be too large", x)

@@ -14,6 +14,7 @@ from target_costs import use_costs
 
 import hlo2onnx
 from hlo2onnx.ir.traversal import all_nodes
+from hlo2onnx.raising.rules.loops import decision_tree
 from hlo2onnx.raising.rules.loops.decision_tree import DecisionTree
 
 NAME = DecisionTree.name
@@ -83,9 +84,9 @@ def solver(
 CALLS = [(np.float32(step), np.uint32(seed)) for seed, step in enumerate((*STEPS, 2.0), 3)]
 
 
-@pytest.mark.parametrize("count", [2, 8, 9, 16])
+@pytest.mark.parametrize("count", [2, 7, 8, 9, 11, 20])
 def test_trips(count: int) -> None:
-    """Of more than 8 trips, the first ones are looked up."""
+    """The halves of more than 7 trips follow each other. Of more than 10, 10 are looked up."""
     assert fired(solver(count=count), *CALLS) == 1
 
 
@@ -104,16 +105,17 @@ def test_no_trip_of_the_outer_loop() -> None:
 
 
 def test_it_saves_nodes() -> None:
-    """No loop and no choice is left in the body: the cast of a state is in its table."""
+    """No loop and no choice is left in the body: the cast of a state is in its table. One Cast
+    counts the limits below x."""
     program = hlo2onnx.translate(solver(), *CALLS[0])
     (body,) = [
         graph
         for graph in program.model.graph.subgraphs()
-        if any(node.op_type == "ArgMax" for node in graph)
+        if any(node.op_type == "ReduceSum" for node in graph)
     ]
     operators = [node.op_type for node in all_nodes(body)]
-    assert {"Loop", "Scan", "BitwiseXor", "Cast"}.isdisjoint(operators)
-    assert operators.count("Gather") == 2
+    assert {"Loop", "Scan", "BitwiseXor"}.isdisjoint(operators)
+    assert operators.count("Gather") == 2 and operators.count("Cast") == 1
 
 
 def test_where_it_stands_in_the_condition() -> None:
@@ -184,9 +186,100 @@ def test_keys() -> None:
     inside = [
         {node.op_type for node in all_nodes(graph)}
         for graph in hlo2onnx.translate(function, *calls[0]).model.graph.subgraphs()
-        if any(node.op_type == "ArgMax" for node in graph)
+        if any(node.op_type == "ReduceSum" for node in graph)
     ]
     assert len(inside) == 1 and "BitwiseXor" not in inside[0]
+
+
+def odd(x: Array, i: Array, state: State) -> State:
+    """A trip that decides by a bit of x. The limits are in no order."""
+    low, total = state
+    holds = ((x * 4096).astype(jnp.int32) >> i) % 2 == (total >> 3) % 2
+    return jnp.where(holds, low + 0.125, low), jnp.where(holds, mixed(total), total + 77)
+
+
+@pytest.mark.parametrize("count", [7, 8, 9, 10])
+def test_halves(count: int) -> None:
+    """More than 7 trips are decided in two parts."""
+    step = solver(odd, count=count)
+    assert fired(step, *CALLS) == 1
+    assert len(leaf_searches(step)) == (1 if count < 8 else 2)
+
+
+def leaf_searches(function: Callable[..., Any]) -> list[str]:
+    """The nodes that find a leaf by the sides of all conditions."""
+    nodes = all_nodes(hlo2onnx.translate(function, *CALLS[0]).model.graph)
+    return [node.op_type for node in nodes if node.op_type == "ArgMax"]
+
+
+def compared(name: str, flipped: bool, falls: bool) -> Callable[..., Any]:
+    """A solver that compares x with a limit, which is larger or smaller on the side where the
+    comparison holds."""
+    compare = getattr(jnp, name)
+
+    def trip(x: Array, i: Array, state: State) -> State:
+        limit, total = state
+        by = jnp.asarray(0.5 ** np.arange(2, 13), jnp.float32)[i] * (-1 if falls else 1)
+        holds = compare(limit, x) if flipped else compare(x, limit)
+        return jnp.where(holds, limit + by, limit - by), jnp.where(holds, mixed(total), total + 77)
+
+    def function(x: Any, seed: Any) -> Any:
+        def body(state: State) -> State:
+            x, total = state
+            first = (jnp.float32(0.5), seed)
+            limit, found = lax.fori_loop(0, 4, lambda i, s: trip(x, i, s), first)
+            return x + 1 / 32, total * 3 + found + (limit * 1024).astype(jnp.uint32)
+
+        return lax.while_loop(lambda s: s[0] < 1, body, (x, seed))
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("name", "flipped", "falls", "is_counted"),
+    [
+        ("greater", False, False, True),
+        ("greater_equal", False, False, True),
+        ("less", True, False, True),
+        ("less_equal", True, False, True),
+        ("less", False, True, True),
+        ("greater_equal", True, True, True),
+        ("greater", False, True, False),
+        ("less", False, False, False),
+        ("greater", True, False, False),
+        ("less_equal", True, True, False),
+    ],
+)
+def test_limits_in_order(name: str, flipped: bool, falls: bool, is_counted: bool) -> None:
+    """They are counted if those that hold come first."""
+    function = compared(name, flipped, falls)
+    calls = [(np.float32(x), np.uint32(9)) for x in (0, 0.017, -0.5, np.nan)]
+    assert fired(function, *calls) == 1
+    assert (not leaf_searches(function)) == is_counted
+
+
+def test_states_that_read_one_another() -> None:
+    """Two states in a circle, one that follows them, one that is the same in all trips, one that
+    is a state before, and a row of an argument for each trip."""
+
+    def function(step: Any, seed: Any, rows: Any) -> Any:
+        def trip(x: Array, i: Array, state: Any) -> Any:
+            low, one, two, three, _, same = state
+            holds = ((x * 64).astype(jnp.int32) >> i) % 2 == 1
+            first = jnp.where(holds, mixed(two), one ^ same) + rows[i]
+            second = one * 3 + jnp.where(holds, jnp.uint32(4), jnp.uint32(9))
+            return low + rows[i], first, second, three + first * 7, one, same
+
+        def body(state: State) -> State:
+            x, total = state
+            start = (jnp.uint32(1), seed, seed + 1, jnp.uint32(3), jnp.uint32(5), seed * 2)
+            found = lax.fori_loop(0, COUNT, lambda i, s: trip(x, i, s), start)
+            return x + step, sum(found, total * 3)
+
+        return lax.while_loop(lambda s: s[0] < 1, body, (jnp.float32(0), jnp.uint32(1)))
+
+    rows = np.array([7, 1, 12, 900, 41], np.uint32)
+    assert fired(function, *((step, seed, rows) for step, seed in CALLS)) == 1
 
 
 # -- near misses ----------------------------------------------------------------------------------
@@ -242,7 +335,7 @@ def test_near_misses(trip: Trip, reason: str) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"count": 17}, "would have many leaves"),
+        ({"count": 21}, "would have many leaves"),
         ({"start": lambda seed, x, total: total}, "a state starts from one of the outer loop"),
         (
             {"start": lambda seed, x, total: seed + (x * 9).astype(jnp.uint32)},
@@ -275,7 +368,14 @@ def test_no_outer_loop_and_stacks() -> None:
     assert fired(stacks, *CALLS) == 0
 
 
-@pytest.mark.parametrize(("size", "count"), [(4, 1), (5, 0)])
+@pytest.mark.parametrize(("most", "count"), [(2000, 1), (8, 0)])
+def test_many_nodes(monkeypatch: pytest.MonkeyPatch, most: int, count: int) -> None:
+    """The nodes of all trips are written beside each other."""
+    monkeypatch.setattr(decision_tree, "_MOST_NODES", most)
+    assert fired(solver(), CALLS[0]) == count
+
+
+@pytest.mark.parametrize(("size", "count"), [(20, 1), (21, 0)])
 def test_costs(monkeypatch: pytest.MonkeyPatch, size: int, count: int) -> None:
     """The states for all leaves must be small."""
 

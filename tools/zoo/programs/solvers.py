@@ -117,10 +117,17 @@ def diffrax_sde_fine() -> Built:
     return partial(_geometric_brownian_motion, 1e-3), args
 
 
+@program("diffrax")
+def diffrax_sde_wide() -> Built:
+    """The same with the finer tree and 64 components."""
+    args = (jnp.float32(0.05), jax.random.PRNGKey(0), jnp.ones(64))
+    return partial(_geometric_brownian_motion, 1e-3), args
+
+
 def _geometric_brownian_motion(tolerance, step, key, y0):
     import diffrax
 
-    noise = diffrax.VirtualBrownianTree(0.0, 1.0, tol=tolerance, shape=(2,), key=key)
+    noise = diffrax.VirtualBrownianTree(0.0, 1.0, tol=tolerance, shape=y0.shape, key=key)
     terms = diffrax.MultiTerm(
         diffrax.ODETerm(lambda t, y, args: 0.1 * y),
         diffrax.ControlTerm(lambda t, y, args: jnp.diag(0.3 * y), noise),
