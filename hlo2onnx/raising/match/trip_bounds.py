@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import onnx_ir as oir
@@ -12,6 +13,7 @@ from hlo2onnx.ir.values import (
     INTEGERS,
     const_ints,
     const_number,
+    const_of,
     dtype_of,
     origin,
     shape_of,
@@ -21,6 +23,9 @@ from hlo2onnx.raising.match.views import RESHAPES, maker_of, operands, source_of
 
 _COMPARISONS = {"Less": 0, "LessOrEqual": 1}
 _REVERSED = {"Greater": 0, "GreaterOrEqual": 1}
+_COUNTING = frozenset({oir.DataType.DOUBLE, oir.DataType.FLOAT})
+_EXACT = (1 << 24) - 1
+"""These floats hold all integers up to one more."""
 
 
 def conjuncts(condition: oir.Value) -> list[oir.Value]:
@@ -32,6 +37,27 @@ def conjuncts(condition: oir.Value) -> list[oir.Value]:
     if node is None or any(size_of(x) != 1 for x in operands(node)):
         return [condition]
     return [part for x in operands(node) for part in conjuncts(x)]
+
+
+def _lane_conjuncts(condition: oir.Value) -> list[oir.Value]:
+    """As `conjuncts`, also of a condition that must hold in any lane for another trip.
+
+    If one of them holds in no lane, there is none.
+    """
+    source = source_of(condition, "Identity", *RESHAPES)
+    if source is None:
+        # A reduction over some axes is as true as its operand.
+        source = source_of(condition, "ReduceMax") if _is_boolean(condition) else None
+    if source is not None:
+        return _lane_conjuncts(source)
+    node = maker_of(condition, "And")
+    if node is None:
+        return [condition]
+    return [part for x in operands(node) for part in _lane_conjuncts(x)]
+
+
+def _is_boolean(x: oir.Value) -> bool:
+    return dtype_of(x) == oir.DataType.BOOL
 
 
 def counts_up(state: oir.Value, after: oir.Value) -> bool:
@@ -62,26 +88,44 @@ def limit_by(
     if compare.op_type in _REVERSED:
         counter, limit = limit, counter
     for k, (state, after) in enumerate(zip(body.inputs[2:], body.outputs[1:], strict=False)):
-        if origin(after) is not origin(counter) or dtype_of(state) not in INTEGERS:
+        if origin(after) is not origin(counter):
             continue
-        most, first = highest(limit), const_number(loop.inputs[2 + k])
+        most, first = highest(limit), _start(loop.inputs[2 + k])
         if most is None or first is None or not counts_up(state, origin(after)):
             return None
-        end = int(most) + (_COMPARISONS | _REVERSED)[compare.op_type]
+        if dtype_of(state) not in INTEGERS and not _is_exact(dtype_of(state), first, most):
+            return None
+        is_included = (_COMPARISONS | _REVERSED)[compare.op_type]
+        end = math.floor(most) + 1 if is_included else math.ceil(most)
         wraps = end > range_of_type(dtype_of(state)).high
         is_countable = end - int(first) <= range_of_type(oir.DataType.INT64).high
         return max(end - int(first), 1) if is_countable and not wraps else None
     return None
 
 
+def _is_exact(dtype: oir.DataType, first: float, most: float) -> bool:
+    """Whether a float counts from a number to another one without rounding."""
+    return dtype in _COUNTING and first == round(first) and -_EXACT <= first <= most <= _EXACT
+
+
+def _start(x: oir.Value | None) -> float | int | None:
+    """The number that a counter starts from, the same in all lanes."""
+    array = None if x is None else const_of(x)
+    if array is None or array.size == 0 or array.dtype.kind not in "iuf":
+        return None
+    start: float | int = array.flat[0].item()
+    return start if (array == start).all() else None
+
+
 def most_trips(loop: oir.Node, facts: Facts) -> int | None:
     """The largest number of trips that a Loop can make; None if it is unknown."""
 
-    def highest(x: oir.Value) -> int | None:
-        known = facts.int_range(x)
-        return None if known is None else known.high
+    def highest(x: oir.Value) -> float | int | None:
+        number = const_number(x)
+        known = facts.int_range(x) if number is None else None
+        return number if known is None else known.high
 
     given = const_ints(loop.inputs[0]) or ()
     body = loop.attributes["body"].as_graph()
-    limits = [limit_by(loop, part, highest) for part in conjuncts(body.outputs[0])]
+    limits = [limit_by(loop, part, highest) for part in _lane_conjuncts(body.outputs[0])]
     return min([*given, *(limit for limit in limits if limit is not None)], default=None)

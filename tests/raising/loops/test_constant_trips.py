@@ -154,7 +154,7 @@ NEAR_MISSES: dict[str, Callable[..., Any]] = {
     "sums of floats": lambda x: lax.while_loop(
         lambda s: s[0].sum() < 9, lambda s: (s[0] @ s[0].T + 1, s[1] * 2), (jnp.eye(2), x)
     ),
-    "too many trips": until(lambda t: t < 9e4, lambda t: t + 1),
+    "too many trips": until(lambda t: t < 4.5e4, lambda t: t + 0.5),
     "a large state": lambda x: lax.while_loop(
         lambda s: s[0][0] < 40, lambda s: (s[0] * 2 + 1, s[1] + s[0][0]), (jnp.arange(17.0), x)
     ),

@@ -23,7 +23,7 @@ NAME = "trip-limit"
 
 
 def bounded(
-    test: Callable[[Any], Any], first: int = 0, step: int = 1, dtype: Any = jnp.int32
+    test: Callable[[Any], Any], first: float = 0, step: int = 1, dtype: Any = jnp.int32
 ) -> Callable[[Array], Any]:
     """Halves x while it is large and `test` of the counter holds."""
 
@@ -58,6 +58,10 @@ LIMITS: dict[str, tuple[Callable[..., Any], int]] = {
         ),
         7,
     ),
+    "a float": (bounded(lambda k: k < 7, dtype=jnp.float32), 7),
+    "a float up to a fraction": (bounded(lambda k: k < 6.5, dtype=jnp.float32), 7),
+    "a float up to a fraction or equal": (bounded(lambda k: k <= 6.5, dtype=jnp.float32), 7),
+    "a float from a negative number": (bounded(lambda k: k <= 6, -2, dtype=jnp.float32), 9),
     "two limits": (bounded(lambda k: (k < 9) & (k < 7)), 7),
 }
 
@@ -84,6 +88,9 @@ NEAR_MISSES: dict[str, Callable[..., Any]] = {
     ),
     "never ends": bounded(lambda k: k <= 2**31 - 1),
     "not equal": bounded(lambda k: k != 7),
+    "a float from a fraction": bounded(lambda k: k < 7, 0.5, dtype=jnp.float32),
+    "a float that may round": bounded(lambda k: k < 2**24, dtype=jnp.float32),
+    "a float up to NaN": bounded(lambda k: k < jnp.float32(jnp.nan), dtype=jnp.float32),
 }
 
 

@@ -20,10 +20,14 @@ from hlo2onnx.raising.rules.loops import (
     loop_unroll,
     loop_vectorize,
     pipeline_threefry,
+    row_tables,
     search_tree,
     shifted_carry,
+    sink_final_states,
     trip_limit,
     trip_table,
+    unmask_state,
+    while_fission,
 )
 from hlo2onnx.raising.rules.nn import rnn
 from hlo2onnx.raising.rules.shapes import scatter_to_pad, slices_to_split
@@ -43,6 +47,7 @@ LOOP_RULES: tuple[Rule, ...] = (
     loop_vectorize.LoopVectorize(),
     shifted_carry.ShiftedCarry(),
     loop_vectorize.SinkStackedOutputs(),
+    sink_final_states.SinkFinalStates(),
     loop_fission.LoopFission(),
     gather_hoisting.GatherHoisting(),
     search_tree.SearchTree(),
@@ -55,6 +60,9 @@ LOOP_RULES: tuple[Rule, ...] = (
     trip_table.TripTable(),
     hoist_threefry.HoistThreefry(),
     trip_table.FirstTripsTable(),
+    unmask_state.UnmaskState(),
+    while_fission.WhileFission(),
+    row_tables.RowTables(),
     pipeline_threefry.PipelineThreefry(),
     loop_to_scan.LoopToScan(),
     slices_to_split.SlicesToSplit(),

@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
-from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.values import const_of, dtype_of, present, shape_of, size_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within
@@ -17,6 +16,7 @@ from hlo2onnx.raising.match.counted_loop import (
     Trips,
     counted,
     has_condition,
+    loop_around,
     release,
     replace_value,
 )
@@ -69,7 +69,7 @@ class DecisionTree(Rule):
         need(few, "it makes one trip, or the tree would have many leaves", node)
         weight = sum(map(_weight, trips.body))
         need(weight >= _FEWEST_NODES, "its trips have few nodes", node)
-        loop = needed(_loop_around(node, b), "it is not in the body of a loop", node)
+        loop = needed(loop_around(b, node), "it is not in the body of a loop", node)
         need(has_condition(loop), "the number of trips of the outer loop is known", loop)
         outer = Trips(loop, 0, loop.attributes["body"].as_graph())
         count = min(trips.count, _MOST_TRIPS)
@@ -104,12 +104,6 @@ def _other_trips(b: Rewriter, trips: Trips, states: Sequence[oir.Value]) -> list
     types = [(dtype_of(x), shape_of(x)) for x in states]
     inputs = [b.i64(trips.count - _MOST_TRIPS), None, *states]
     return b.node("Loop", inputs, {"body": trips.body}, types)
-
-
-def _loop_around(node: oir.Node, b: Rewriter) -> oir.Node | None:
-    """The Loop whose body has a node."""
-    loops = (one for one in all_nodes(b.main_graph) if one.op_type == "Loop")
-    return next((one for one in loops if node.graph in subgraphs(one)), None)
 
 
 def _weight(node: oir.Node) -> int:
