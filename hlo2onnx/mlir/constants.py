@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,10 @@ class Splat:
     shape: tuple[int, ...]
 
 
+_COMPARED_BYTES = 1 << 12
+"""The first bytes of constants are compared, and the others if these are equal."""
+
+
 class Constants:
     """Reads the constants of a program, and of the modules that its ops expand into.
 
@@ -41,6 +45,8 @@ class Constants:
     def __init__(self) -> None:
         self._complex: dict[MlirValue, np.ndarray] = {}
         self._raw: dict[MlirValue, np.ndarray] = {}
+        self._views: dict[Hashable, tuple[np.ndarray, np.ndarray]] = {}
+        self._known: dict[Hashable, list[np.ndarray]] = {}
 
     def read(self, operation: ir.Operation) -> np.ndarray | Splat:
         """The content of a `stablehlo.constant`. A view keeps the memory of the MLIR attribute.
@@ -59,10 +65,28 @@ class Constants:
         if attribute.is_splat and math.prod(shape) > 1:
             return Splat(_splat_element(attribute), shape)
         if _viewable(attribute):
-            return np.asarray(attribute)
+            return self._shared(np.asarray(attribute))
         if result not in self._raw:
             self._raw[result] = raw_content(attribute).reshape(shape)
         return _as_splat(self._raw[result])
+
+    def _shared(self, view: np.ndarray) -> np.ndarray:
+        """The first view of this content.
+
+        A context of MLIR stores a content once. JAX takes a new context from time to time, so the
+        program and the functions that its ops expand into may have several.
+        """
+        place = (view.__array_interface__["data"][0], view.dtype, view.shape)
+        if place not in self._views:
+            flat = view.reshape(-1).view(np.uint8)
+            key = (view.dtype, view.shape, flat[:_COMPARED_BYTES].tobytes())
+            others = self._known.setdefault(key, [])
+            same = (x for x in others if np.array_equal(x.reshape(-1).view(np.uint8), flat))
+            found = next(same, view)
+            self._views[place] = view, found  # the memory of a view that is kept is not used again
+            if found is view:
+                others.append(view)
+        return self._views[place][1]
 
     def _read_complex(self, operation: ir.Operation) -> np.ndarray:
         (result,) = operation.results

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,6 +33,51 @@ def _powers(x: jax.Array, *, count: int) -> tuple[jax.Array, jax.Array]:
 @handles_call("test.powers", form="any")
 def powers(em: Emitter, op: CustomCall, *, count: int) -> list[Parts]:
     return em.through_jax(_powers, em.parts(op.operands[0]), count=count)
+
+
+_TABLE = np.arange(300, dtype=np.float32)
+
+
+def _plus(x: jax.Array) -> jax.Array:
+    return x + _TABLE
+
+
+def _times(x: jax.Array) -> jax.Array:
+    return x * _TABLE
+
+
+@handles_call("test.plus")
+def plus(em: Emitter, op: CustomCall) -> list[Parts]:
+    return em.through_jax(_plus, em.parts(op.operands[0]))
+
+
+@handles_call("test.times")
+def times(em: Emitter, op: CustomCall) -> list[Parts]:
+    return em.through_jax(_times, em.parts(op.operands[0]))
+
+
+def test_equal_constants_of_several_functions() -> None:
+    """The model does not depend on when, and in which context of MLIR, JAX lowered the functions:
+    a process may have translated other programs before."""
+
+    def called(*names: str) -> str:
+        calls = "".join(
+            f"%{k + 1} = stablehlo.custom_call @test.{name}(%{k}) : (tensor<300xf32>) ->"
+            " tensor<300xf32>\n"
+            for k, name in enumerate(names)
+        )
+        return (
+            "func.func public @main(%0: tensor<300xf32>) -> tensor<300xf32> {"
+            f"{calls} return %{len(names)} : tensor<300xf32> }}"
+        )
+
+    other = threading.Thread(target=lambda: hlo2onnx.translate(called("plus")))
+    other.start()
+    other.join()
+    found = hlo2onnx.translate(called("plus", "times"))
+    assert found.report.nodes == {"Add": 1, "Mul": 1}
+    assert len(found.model.graph.initializers) == 1
+    np.testing.assert_array_equal(found(_TABLE), 2 * _TABLE * _TABLE)
 
 
 def program(element: str) -> str:

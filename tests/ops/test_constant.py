@@ -80,6 +80,26 @@ def _content(type: str, value: str) -> np.ndarray | Splat:
     return Constants().read(function.operations[0].operation)
 
 
+def test_equal_contents_of_several_contexts() -> None:
+    constants = Constants()
+
+    def read(type: str, *numbers: int) -> np.ndarray:
+        module = parse_module(CONSTANT.format(type, list(numbers)), "the test")
+        function = module.body.operations[0].regions[0].blocks[0]
+        found = constants.read(function.operations[0].operation)
+        assert isinstance(found, np.ndarray)
+        assert found.tolist() == list(numbers)
+        return found
+
+    numbers = range(3000)
+    first = read("tensor<3000xi32>", *numbers)
+    assert read("tensor<3000xi32>", *numbers) is first
+    assert read("tensor<3000xi32>", *numbers[:-1], 0) is not first
+    assert read("tensor<3000xui32>", *numbers) is not first
+    assert read("tensor<2xi1>", 0, 1) is read("tensor<2xi1>", 0, 1)
+    assert read("tensor<2xi1>", 1, 0) is not read("tensor<2xi1>", 0, 1)
+
+
 @pytest.mark.parametrize("element", ODD)
 @pytest.mark.parametrize("shape", [(1,), (3,), (40, 50), (0, 2), ()])
 def test_content_without_xla(

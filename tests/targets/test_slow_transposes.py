@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -65,6 +67,23 @@ def test_every_bit_stays() -> None:
 )
 def test_others_stay(shape: Sequence[int], perm: Sequence[int]) -> None:
     assert not is_moved(transposed(shape, perm))
+
+
+@pytest.mark.parametrize("least", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "perm", "fires"),
+    [((6, 5), (1, 0), False), ((1, 6, 5), (0, 2, 1), True), ((2, 3, 4), (0, 2, 1), True)],
+)
+def test_batches_of_any_size(
+    least: int, shape: Sequence[int], perm: Sequence[int], fires: bool, tmp_path: Path
+) -> None:
+    """The Transposes that one becomes have no batch: they would be replaced for ever."""
+    costs = {"transposed_batch": least, "transposed_elements": 1000}
+    path = tmp_path / "target.json"
+    path.write_text(json.dumps({"extends": "ort-cpu", "costs": costs}))
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    run = against_jax(lambda x: jnp.transpose(x, perm), x, target=str(path)).bit_exact()
+    assert bool(run.nodes["Gather"]) == fires
 
 
 def test_product_takes_the_transpose_over() -> None:

@@ -44,13 +44,15 @@ class Numbering:
     """Numbers values, through choices of branches and of Where under one condition.
 
     Args:
-        given: Keys of values of which more is known than how they are made.
+        given: Keys of values of which more is known than how they are made. They may change, see
+            `forget`.
     """
 
     def __init__(self, given: Mapping[oir.Value, Hashable]) -> None:
         self._given = given
         self._numbers: dict[oir.Value, int] = {}
         self._known: dict[Hashable, int] = {}
+        self._chosen: dict[oir.Value, dict[oir.Value, None]] = {}
 
     def number(self, value: oir.Value) -> int:
         """The number of a value; equal numbers mean equal values."""
@@ -65,7 +67,20 @@ class Numbering:
             pending.pop()
             if x not in self._numbers:
                 self._numbers[x] = self._known.setdefault(self._key(x, choices), len(self._known))
+                for y in choices:
+                    self._chosen.setdefault(y, {})[x] = None
         return self._numbers[origin(value)]
+
+    def forget(self, values: Iterable[oir.Value]) -> list[oir.Value]:
+        """Numbers these values, whose keys have changed, and those chosen from them anew; returns
+        all of them."""
+        pending, found = list(values), []
+        while pending:
+            x = pending.pop()
+            if self._numbers.pop(x, None) is not None:
+                found.append(x)
+                pending += self._chosen.get(x, ())
+        return found
 
     def _key(self, x: oir.Value, choices: Iterable[oir.Value]) -> Hashable:
         if x in self._given:

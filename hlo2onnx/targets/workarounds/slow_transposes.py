@@ -32,6 +32,8 @@ def transpose_with_batch_last(b: TargetBuilder, node: oir.Node) -> oir.Value | N
     if not is_static(dims):
         return None
     kept = next((k for k, axis in enumerate(perm) if k != axis), len(perm))
+    if not kept:  # as of the Transposes that this one becomes
+        return None
     batch, core = fixed(dims)[:kept], fixed(dims)[kept:]
     count, size = math.prod(batch), math.prod(core)
     if not 1 < size <= b.costs.transposed_elements or count < b.costs.transposed_batch:

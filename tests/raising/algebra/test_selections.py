@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
+from against_xla import against_jax
 from rewriting import Rewrite, fires, model_of, run_model
 from symbolic import free
 
@@ -242,10 +245,13 @@ def test_before_opset_20_nothing_reduces_booleans() -> None:
     Rewrite(reduced("ReduceMax"), INPUTS, ReduceBooleans(), opset=19).nothing()
 
 
-def halves(one: float, other: float, swapped: bool = False, d_again: bool = False) -> Build:
-    """The sum of two selections between x and 0."""
+def halves(
+    one: float, other: float, swapped: bool = False, d_again: bool = False, of: str = ""
+) -> Build:
+    """The sum of two selections between x, or a function of x, and 0."""
 
     def build(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+        x = b.op(of, x) if of else x
         pairs = [[b.scalar(one, T.FLOAT), x], [x, b.scalar(other, T.FLOAT)]]
         first, second = pairs[:: -1 if swapped else 1]
         return b.Add(b.Where(c, *first), b.Where(d if d_again else c, *second))
@@ -254,9 +260,31 @@ def halves(one: float, other: float, swapped: bool = False, d_again: bool = Fals
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize("zero", [0.0, -0.0])
-def test_sum_of_choices(zero: float, swapped: bool) -> None:
-    Rewrite(halves(zero, zero, swapped), INPUTS, SumOfChoices()).gives("Add")
+def test_sum_of_choices(swapped: bool) -> None:
+    Rewrite(halves(0.0, 0.0, swapped), INPUTS, SumOfChoices()).gives("Sum")
+    Rewrite(halves(-0.0, -0.0, swapped, of="Neg"), INPUTS, SumOfChoices()).gives("Neg")
+
+
+def test_sum_of_choices_whose_zeros_have_no_sign() -> None:
+    def compared(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+        return b.Less(halves(0.0, 0.0)(b, c, d, x, y, k), y)
+
+    Rewrite(halves(0.0, 0.0, of="Abs"), INPUTS, SumOfChoices()).gives("Abs")
+    Rewrite(compared, INPUTS, SumOfChoices()).gives("Less")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32"])
+def test_sum_of_choices_of_negative_zeros(dtype: str) -> None:
+    """ONNX Runtime takes x for an Add of x and 0, and so would give -0."""
+    x = np.array([0, 0, -2, 3], dtype)
+    c = np.array([True, False, True, False])
+
+    def chosen(x: jax.Array, c: jax.Array) -> jax.Array:
+        return (jnp.where(c, 0, -x) + jnp.where(c, -x, 0)).reshape(2, 2)
+
+    run = against_jax(chosen, x, c).bit_exact()
+    run.has_no("Where")
+    assert run.program.report.rules["sum-of-choices"] == 1
 
 
 def of_two_tensors(b: B, c: V, d: V, x: V, y: V, k: V) -> V:

@@ -11,7 +11,8 @@ from loop_graphs import LoopRewrite, either, loop
 from verified import verified
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.loops.equal_states import EqualResults, EqualStates
+from hlo2onnx.raising.match.value_numbering import Numbering
+from hlo2onnx.raising.rules.loops.equal_states import EqualResults, EqualStates, _Classes
 
 X = np.array([1, -2, 3], np.float32)
 T = oir.DataType
@@ -150,3 +151,60 @@ def test_states_that_swap() -> None:
         return [b.Abs(y) for y in loop(b, 3, [x, x, x], trip)]
 
     assert LoopRewrite(build, {"x": X}, EqualStates()).fired
+
+
+def value(name: str, node: oir.Node | None = None) -> Value:
+    return oir.Value(node, index=None, name=name, type=oir.TensorType(T.FLOAT), shape=oir.Shape([]))
+
+
+def classes_of(states: list[Value], after: list[Value]) -> tuple[set[frozenset[int]], int]:
+    """The classes of states that start equal, and how many values were looked at."""
+    classes, looked_at = _Classes(states, after, [0] * len(states)), 0
+
+    class Counting(Numbering):
+        def number(self, value: Value) -> int:
+            nonlocal looked_at
+            looked_at += 1
+            return super().number(value)
+
+    classes._numbering = Counting(classes._keys)
+    classes.divide()
+    found: dict[int, set[int]] = {}
+    for k, state in enumerate(states):
+        found.setdefault(classes.number_of[state], set()).add(k)
+    return set(map(frozenset, found.values())), looked_at
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_states(seed: int) -> None:
+    """The same classes as if all were divided again and again."""
+    rng = np.random.default_rng(seed)
+    states = [value(f"s{k}") for k in range(12)]
+    others, condition = [value(f"x{k}") for k in range(2)], value("c")
+    forms: list[tuple[int, ...]] = []
+    after: list[Value] = []
+    for _ in states:
+        i, j = (int(k) for k in rng.integers(0, len(states) + 2, 2))
+        leaves = [*states, *others]
+        is_choice = bool(rng.integers(2))
+        node = oir.Node("", "Where", [condition, leaves[i], leaves[j]], num_outputs=1)
+        node.outputs[0].shape = oir.Shape([])
+        forms.append((i, j) if is_choice else (i,))
+        after.append(node.outputs[0] if is_choice else leaves[i])
+    known: list[object] = [0] * len(states)
+    for _ in states:
+        numbers = [*known, "first", "second"]
+        keys = [(n, *(numbers[k] for k in form)) for n, form in zip(known, forms, strict=True)]
+        known = [keys.index(key) for key in keys]
+    expected = {frozenset(k for k, n in enumerate(known) if n == one) for one in known}
+    assert classes_of(states, after)[0] == expected
+
+
+def test_work_is_linear_in_states_that_become_each_other() -> None:
+    def looked_at(count: int) -> int:
+        states = [value(f"s{k}") for k in range(count)]
+        classes, found = classes_of(states, [value("x"), *states[:-1]])
+        assert len(classes) == count
+        return found
+
+    assert looked_at(400) <= 2.1 * looked_at(200)

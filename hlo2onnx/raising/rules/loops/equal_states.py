@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import dtype_of, present, shape_of
+from hlo2onnx.ir.values import dtype_of, origin, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import separate
 from hlo2onnx.raising.match.value_numbering import Numbering, key_of
@@ -71,23 +71,86 @@ def _equal_states(loop: oir.Node, body: oir.Graph) -> list[list[int]]:
     gives its states different values.
     """
     states = list(body.inputs[2:])
-    after = list(body.outputs[1 : 1 + len(states)])
     starts = [
         (key_of(start), dtype_of(state), shape_of(state))
         for start, state in zip(present(loop.inputs[2:]), states, strict=True)
     ]
-    classes = _grouped(range(len(states)), starts)
-    while any(len(equal) > 1 for equal in classes):
-        class_of = {states[k]: ("class", n) for n, equal in enumerate(classes) for k in equal}
-        numbering = Numbering(class_of)
-        numbers = [
-            (class_of[state], numbering.number(x)) for state, x in zip(states, after, strict=True)
+    classes = _Classes(states, body.outputs[1 : 1 + len(states)], starts)
+    classes.divide()
+    return _grouped(range(len(states)), [classes.number_of[state] for state in states])
+
+
+class _Classes:
+    """States in classes.
+
+    Of a class that is divided, the largest part keeps its number, and only states that may become
+    members of others are looked at again. So a state is looked at a few times (Hopcroft), also in a
+    row of states that become each other.
+
+    Attributes:
+        number_of: The number of the class of each state.
+    """
+
+    def __init__(
+        self, states: Sequence[oir.Value], after: Sequence[oir.Value], starts: Sequence[Hashable]
+    ) -> None:
+        self._members = [
+            {states[k] for k in equal} for equal in _grouped(range(len(states)), starts)
         ]
-        divided = _grouped(range(len(states)), numbers)
-        if len(divided) == len(classes):
-            break
-        classes = divided
-    return classes
+        self.number_of = {x: n for n, members in enumerate(self._members) for x in members}
+        self._after = dict(zip(states, map(origin, after), strict=True))
+        self._becomes: dict[oir.Value, list[oir.Value]] = {}
+        for state, x in self._after.items():
+            self._becomes.setdefault(x, []).append(state)
+        self._keys: dict[oir.Value, Hashable] = {x: ("class", n) for x, n in self.number_of.items()}
+        self._numbering = Numbering(self._keys)
+
+    def divide(self) -> None:
+        """Divides classes until a trip gives all states of each class the same value."""
+        pending = {n: set(members) for n, members in enumerate(self._members) if len(members) > 1}
+        while pending:
+            n, looked_at = pending.popitem()
+            changed = [x for part in self._parts(n, looked_at) for x in self._moved(n, part)]
+            for x in self._numbering.forget(changed):
+                for state in self._becomes.get(x, ()):
+                    pending.setdefault(self.number_of[state], set()).add(state)
+
+    def _parts(self, n: int, looked_at: set[oir.Value]) -> list[set[oir.Value]]:
+        """The parts of a class that leave it.
+
+        Args:
+            looked_at: Members that may get other values than the rest.
+        """
+        parts: dict[int, set[oir.Value]] = {}
+        for state in looked_at:
+            parts.setdefault(self._next(state), set()).add(state)
+        members = self._members[n]
+        rest = next((x for x in members if x not in looked_at), None)
+        if rest is not None:
+            parts.pop(self._next(rest), None)
+        if not parts:
+            return []
+        leaving = sorted(parts.values(), key=len)
+        largest = leaving[-1]
+        others = len(members) - sum(map(len, leaving))
+        if others < len(largest):
+            leaving.pop()
+            if others:
+                leaving.append(members.difference(largest, *leaving))
+        return leaving
+
+    def _next(self, state: oir.Value) -> int:
+        """The number of the value that a trip gives a state."""
+        return self._numbering.number(self._after[state])
+
+    def _moved(self, n: int, part: set[oir.Value]) -> set[oir.Value]:
+        """A part of a class, which becomes another class."""
+        self._members[n] -= part
+        for x in part:
+            self.number_of[x] = len(self._members)
+            self._keys[x] = ("class", len(self._members))
+        self._members.append(part)
+        return part
 
 
 def _grouped(members: Iterable[int], keys: Sequence[Hashable]) -> list[list[int]]:
