@@ -208,7 +208,7 @@ class Facts:
             value,
             self.nan_free,
             False,
-            lambda array: not np.isnan(array.astype(np.float64)).any(),
+            _has_no_nan,
             self._makes_no_nan,
         )
 
@@ -246,6 +246,12 @@ class Facts:
         if node.op_type == "Where":
             return all(map(self.above_minus_infinity, inputs[1:]))
         return node.op_type in _BOUNDED_BELOW
+
+
+def _has_no_nan(array: np.ndarray) -> bool:
+    if array.size == 1:  # as mostly; numpy takes several times as long
+        return not math.isnan(array.item())
+    return not np.isnan(array.astype(np.float64)).any()
 
 
 def _range_of_numbers(array: np.ndarray) -> Range | None:

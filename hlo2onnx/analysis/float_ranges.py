@@ -39,6 +39,9 @@ _BOUNDED = {
 
 def range_of_numbers(array: np.ndarray) -> FloatRange:
     """Bounds of the elements that are not NaN."""
+    if array.size == 1:  # as mostly; numpy takes several times as long
+        number = float(array.item())
+        return ANYTHING if math.isnan(number) else FloatRange(number, number)
     numbers = array.astype(np.float64)
     numbers = numbers[~np.isnan(numbers)]
     if not numbers.size:
@@ -63,7 +66,10 @@ def float_range_of_node(
         return FloatRange(*union([float_range(x) for x in inputs]))
     if node.op_type not in MONOTONIC or (node.op_type in _ROUNDING and dtype.bitwidth < 16):
         return ANYTHING
-    return _monotonic(node.op_type, dtype, [float_range(x) for x in inputs])
+    ranges = [float_range(x) for x in inputs]
+    if node.op_type in _ROUNDING and ANYTHING in ranges:
+        return ANYTHING
+    return _monotonic(node.op_type, dtype, ranges)
 
 
 _ROUNDING = frozenset({"Add", "Mul", "Sub"})

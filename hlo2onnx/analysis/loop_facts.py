@@ -32,11 +32,16 @@ class LoopFacts(Facts):
 
     Args:
         graph: The main graph. Loops that are made or replaced later are not followed.
+        owners: The node of each body, if they are known.
     """
 
-    def __init__(self, graph: oir.Graph) -> None:
+    def __init__(
+        self, graph: oir.Graph, owners: Mapping[oir.Graph, oir.Node] | None = None
+    ) -> None:
         super().__init__()
         self._graph = graph
+        if owners is not None:
+            self._owners = owners
         self._assumed: dict[oir.Value, Range] = {}
         self._invariants: dict[oir.Node, dict[oir.Value, Range]] = {}
         self._tops: dict[oir.Value, int] = {}  # of counters, within trips
@@ -49,15 +54,14 @@ class LoopFacts(Facts):
     @cached_property
     def _owners(self) -> Mapping[oir.Graph, oir.Node]:
         """The node of each body."""
-        return {body: node for node, body, _ in self._places.values()}
+        return {body: node for node in all_nodes(self._graph) for body in subgraphs(node)}
 
     @cached_property
     def _places(self) -> Mapping[oir.Value, _Place]:
         """The node, the body and the position of each input of a body."""
         return {
             value: (node, body, index)
-            for node in all_nodes(self._graph)
-            for body in subgraphs(node)
+            for body, node in self._owners.items()
             for index, value in enumerate(body.inputs)
         }
 

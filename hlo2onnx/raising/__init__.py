@@ -14,7 +14,6 @@ from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
 from hlo2onnx.report import Report
 from hlo2onnx.rewrite.cse import eliminate_common_subexpressions
-from hlo2onnx.rewrite.licm import hoist_invariants
 from hlo2onnx.rewrite.replace import remove_unused
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.decompositions.threefry import write_threefry
@@ -59,7 +58,7 @@ def raise_model(
     for _ in range(2):
         fired = True
         while fired:
-            _settle(first, model.graph)
+            _settle(first)
             fired = any(phase.apply() for phase in later)
         for each in (first, *later):  # once more everywhere: a pattern may reach far
             each.visited = 0
@@ -90,32 +89,25 @@ class _Phase:
         """Applies the rules until none fires; returns whether one did."""
         nodes, self.visited = self.changes.near(self.visited), self.changes.time
         if self._rewriter.facts_time != self.changes.time:
+            self._rewriter.owners = self.changes.owners
             self._rewriter.forget_facts(self.changes.time)
         fired = apply_to(nodes, self._rules, self._rewriter)
         self._report.rules += fired
         if fired:
-            remove_unused(self._rewriter.main_graph)
-            self.changes.update()
+            self.changes.tidy()
         return bool(fired)
 
 
-def _settle(phase: _Phase, graph: oir.Graph) -> None:
+def _settle(phase: _Phase) -> None:
     """Repeats the rules while they, hoisting or sharing change the graph.
 
     A rule that refused a node may take it later: its operands may have changed, equal nodes may be
     shared, and nodes may have left a loop's body.
     """
-    changes, fired = phase.changes, True
+    fired = True
     while fired:
         fired = phase.apply()
-        if changes.time == changes.shared:  # the last ones found nothing, and nothing has changed
-            continue
-        if hoist_invariants(graph) + eliminate_common_subexpressions(graph):
-            remove_unused(graph)
-            changes.update()
-            fired = True
-        else:
-            changes.shared = changes.time
+        fired |= phase.changes.share()
 
 
 def inline_branches(model: oir.Model, target: Target, watch: Watch | None = None) -> None:

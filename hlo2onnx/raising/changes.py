@@ -1,13 +1,23 @@
-"""Which nodes a rule may take that it refused before: those near a change of the graph."""
+"""What has changed in a graph since it was last looked at.
+
+Rules may take a node that they refused before if something near it has changed. Likewise nodes can
+be removed, hoisted or merged only where something has changed. So little is looked at again after
+a few changes in a large graph.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import all_nodes, subgraphs
-from hlo2onnx.rewrite.large_graphs import use_count
+from hlo2onnx.ir.traversal import all_nodes, nodes_in, subgraphs
+from hlo2onnx.rewrite.cse import eliminate_common_subexpressions, may_merge
+from hlo2onnx.rewrite.large_graphs import is_read, use_count
+from hlo2onnx.rewrite.licm import hoist_invariants, may_hoist
+from hlo2onnx.rewrite.live_outputs import live_outputs
+from hlo2onnx.rewrite.replace import remove_unread_initializers, remove_unused
 
 HOPS = 2
 """How far from a change a node is near. Rules that look farther find their nodes in the last visit,
@@ -16,64 +26,191 @@ which is everywhere."""
 FEW_READERS = 16
 """With more readers, a value does not make these near each other."""
 
+_MOST_COMPARED = 1 / 3
+"""If more of the nodes have changed, all are compared with each other at once."""
+
+
+_State = tuple[object, object, object, object]
+"""What rules ask of a node itself: its operands, its readers, its graph (if it has attributes), and
+what its bodies return."""
+
+
+class _Snapshot(NamedTuple):
+    """The nodes of a graph at one time, and how they differ from those of the time before.
+
+    Attributes:
+        states: What rules ask of each node itself, and its graph, in the order of the graph.
+        owners: The node of each body.
+        outputs: What the graph returns.
+        changed: The nodes that are new or have another state.
+        moved: The other nodes that are in another graph than before.
+        has_other_bodies: Whether a body is new or returns other values.
+        has_unread: Whether nobody reads a node, because of these differences.
+    """
+
+    states: Mapping[oir.Node, _State]
+    owners: Mapping[oir.Graph, oir.Node]
+    outputs: Sequence[oir.Value]
+    changed: Sequence[oir.Node] = ()
+    moved: Sequence[oir.Node] = ()
+    has_other_bodies: bool = False
+    has_unread: bool = False
+
 
 class Changes:
     """When the nodes of a graph changed.
 
     Attributes:
         time: Count of the updates.
-        shared: The time at which no nodes could be shared or hoisted; -1 if there is none yet.
     """
 
     def __init__(self, graph: oir.Graph) -> None:
         self._graph = graph
-        self._known: dict[oir.Node, tuple[object, int]] = {}
-        """The state of each node and the time since when it has it, in the order of the graph."""
-        self._owners: dict[oir.Graph, oir.Node] = {}
+        self._now = _Snapshot({}, {}, ())
+        self._history: list[_Snapshot] = []
+        """The differences at each update."""
+        self._searched = 0
+        """The time at which no nodes could be hoisted or merged."""
         self.time = 0
-        self.shared = -1
         self.update()
 
     def update(self) -> None:
         """Finds the nodes that have changed since the last update."""
-        self.time += 1
-        before, self._known, self._owners = self._known, {}, {}
-        for node in all_nodes(self._graph):
-            bodies = subgraphs(node) if node.attributes.data else ()
-            state, known = _state(node, bodies), before.get(node)
-            if known is None or known[0] != state:
-                known = (state, self.time)
-            self._known[node] = known
-            for graph in bodies:
-                self._owners[graph] = node
+        self._keep(_snapshot(self._graph, self._now))
+
+    def tidy(self) -> None:
+        """Removes what nobody reads, and finds the nodes that have changed since the last update.
+
+        Rules remove most of it themselves. So all nodes are searched only if there is something.
+        """
+        found = _snapshot(self._graph, self._now)
+        loops = _around(found.changed, found.owners)
+        if found.has_unread or any(map(_has_dead_outputs, loops)):
+            remove_unused(self._graph)
+            found = _snapshot(self._graph, self._now)
+        else:
+            remove_unread_initializers(self._graph)
+        self._keep(found)
+
+    def share(self) -> bool:
+        """Hoists nodes out of loops and merges equal ones; returns whether there were any."""
+        if self.time == self._searched:
+            return False
+        nodes, anywhere = self._since(self._searched)
+        hoisted = merged = 0
+        if anywhere or may_hoist(nodes, self._now.owners):
+            hoisted = hoist_invariants(self._graph)
+        if anywhere or hoisted or may_merge([*nodes, *_around(nodes, self._now.owners)]):
+            merged = eliminate_common_subexpressions(self._graph)
+        if hoisted or merged:
+            remove_unused(self._graph)
+            self.update()
+            return True
+        self._searched = self.time
+        return False
 
     def near(self, time: int) -> list[oir.Node]:
         """The nodes near those that have changed after this time, in the order of the graph.
 
         After 0, all nodes have changed.
         """
-        if time == self.time:
-            return []
-        changed = [node for node, (_, since) in self._known.items() if since > time]
-        if len(changed) == len(self._known):
-            return changed
-        near = _around(changed, self._owners)
-        return [node for node in self._known if node in near]
+        nodes = self._now.states
+        if time == 0:
+            return list(nodes)
+        changed = {node for one in self._history[time:] for node in one.changed if node in nodes}
+        near = _within_hops(changed, self._now.owners) if changed else changed
+        return [node for node in nodes if node in near] if near else []
+
+    @property
+    def owners(self) -> Mapping[oir.Graph, oir.Node]:
+        """The node of each body."""
+        return self._now.owners
+
+    def _since(self, time: int) -> tuple[list[oir.Node], bool]:
+        """The nodes that have changed or moved after this time, and whether other nodes may be
+        hoisted or merged because of it, or most have changed."""
+        history, states = self._history[time:], self._now.states
+        found = {node: None for one in history for node in (*one.changed, *one.moved)}
+        nodes = [node for node in found if node in states]
+        are_many = len(nodes) > _MOST_COMPARED * len(states)
+        return nodes, are_many or any(one.has_other_bodies for one in history)
+
+    def _keep(self, found: _Snapshot) -> None:
+        self._now = found
+        self._history.append(found._replace(states={}, owners={}))
+        self.time += 1
 
 
-def _state(node: oir.Node, bodies: Sequence[oir.Graph]) -> object:
-    """What rules ask of a node itself: its operands, its readers, and what its bodies return."""
-    outputs = node.outputs
-    readers = use_count(outputs[0]) if len(outputs) == 1 else tuple(map(use_count, outputs))
-    if not node.attributes.data:
-        return (node.inputs, readers)
-    return (node.inputs, readers, node.graph, [tuple(graph.outputs) for graph in bodies])
+def _snapshot(graph: oir.Graph, before: _Snapshot) -> _Snapshot:
+    """The nodes of a graph, and how they differ from those before."""
+    states: dict[oir.Node, _State] = {}
+    owners: dict[oir.Graph, oir.Node] = {}
+    changed, moved = list[oir.Node](), list[oir.Node]()
+    results = tuple(graph.outputs)
+    has_other_bodies = results != before.outputs
+    has_unread = has_other_bodies and not _all_read(graph)
+    for node in all_nodes(graph):
+        known, inputs, made, place = before.states.get(node), node.inputs, node.outputs, node.graph
+        readers = use_count(made[0]) if len(made) == 1 else tuple(map(use_count, made))
+        bodies = subgraphs(node) if node.attributes.data else ()
+        if (
+            known is not None
+            and known[0] is inputs
+            and known[1:3] == (readers, place)
+            and not bodies
+        ):
+            states[node] = known
+            continue
+        state = states[node] = (inputs, readers, place, [tuple(body.outputs) for body in bodies])
+        for body in bodies:
+            owners[body] = node
+        if known == state:
+            continue
+        if known is not None and known[:2] == state[:2] and not node.attributes.data:
+            moved.append(node)
+            continue
+        changed.append(node)
+        has_unread = has_unread or not is_read(node)
+        if bodies and (known is None or known[2:] != state[2:]):
+            has_other_bodies = True  # what they no longer return may be read by nobody
+            has_unread = has_unread or not all(map(_all_read, bodies))
+    return _Snapshot(states, owners, results, changed, moved, has_other_bodies, has_unread)
 
 
-def _around(changed: Iterable[oir.Node], owners: Mapping[oir.Graph, oir.Node]) -> set[oir.Node]:
+def _all_read(graph: oir.Graph) -> bool:
+    """Whether something reads each node of a graph, those in its bodies left out."""
+    return all(map(is_read, nodes_in(graph)))
+
+
+def _has_dead_outputs(node: oir.Node) -> bool:
+    """Whether an output of a Loop, Scan or If is not needed."""
+    return len(live_outputs(node)) < len(node.outputs)
+
+
+def _around(
+    nodes: Iterable[oir.Node], owners: Mapping[oir.Graph, oir.Node]
+) -> dict[oir.Node, None]:
+    """Those of the nodes that have bodies, and the nodes in whose bodies the others are."""
+    found: dict[oir.Node, None] = {}
+    for node in nodes:
+        if node.attributes.data and subgraphs(node):
+            found[node] = None
+        owner = _owner(node, owners)
+        while owner is not None and owner not in found:
+            found[owner] = None
+            owner = _owner(owner, owners)
+    return found
+
+
+def _owner(node: oir.Node, owners: Mapping[oir.Graph, oir.Node]) -> oir.Node | None:
+    """The node in whose body a node is."""
+    return owners.get(node.graph) if isinstance(node.graph, oir.Graph) else None
+
+
+def _within_hops(changed: set[oir.Node], owners: Mapping[oir.Graph, oir.Node]) -> set[oir.Node]:
     """The nodes within `HOPS` of these, in both directions and through bodies of loops."""
     found = set(changed)
-    frontier = list(found)
+    frontier = list(changed)
     for _ in range(HOPS):
         following = {other for node in frontier for other in _neighbours(node, owners)}
         frontier = [node for node in following if node not in found]
@@ -86,9 +223,12 @@ def _neighbours(node: oir.Node, owners: Mapping[oir.Graph, oir.Node]) -> Iterato
         maker = None if value is None else value.producer()
         if maker is not None:
             yield maker
-    read = [*node.outputs, *(value for graph in subgraphs(node) for value in graph.inputs)]
+    read: Sequence[oir.Value] = node.outputs
+    if node.attributes.data:
+        read = [*read, *(value for graph in subgraphs(node) for value in graph.inputs)]
     for value in read:
-        if use_count(value) <= FEW_READERS:
+        if 0 < use_count(value) <= FEW_READERS:
             yield from value.consumers()
-    if isinstance(node.graph, oir.Graph) and node.graph in owners:
-        yield owners[node.graph]
+    owner = _owner(node, owners)
+    if owner is not None:
+        yield owner

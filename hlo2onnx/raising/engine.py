@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import get_ident
 from typing import ClassVar, TypeVar
@@ -111,6 +111,8 @@ class Rewriter(TargetBuilder):
     Attributes:
         relaxed: How often each rule merged nodes that round in the program and not in the model.
         listed: See `nodes_of`.
+        owners: The node of each body, before the rules of this phase.
+        connected: Nodes that are connected with each of some nodes, until a rule fires.
     """
 
     def __init__(self, model: oir.Model, target: Target, watch: Watch | None = None) -> None:
@@ -120,6 +122,8 @@ class Rewriter(TargetBuilder):
         self.relaxed: Counter[str] = Counter()
         self.listed: dict[tuple[oir.Graph, str], list[oir.Node]] = {}
         self.facts, self.facts_time = LoopFacts(model.graph), 0
+        self.connected: dict[oir.Node, list[oir.Node]] = {}
+        self.owners: Mapping[oir.Graph, oir.Node] = {}
 
     def forget_facts(self, time: int) -> None:
         """Facts are proven anew: what was unknown may be known after the graph has changed.
@@ -128,7 +132,7 @@ class Rewriter(TargetBuilder):
             time: That of the changes up to which the facts see the graph.
         """
         self.facts.forget()
-        self.facts, self.facts_time = LoopFacts(self.main_graph), time
+        self.facts, self.facts_time = LoopFacts(self.main_graph, self.owners), time
 
     def nodes_of(self, graph: oir.Graph, op_type: str = "") -> Sequence[oir.Node]:
         """The nodes of a graph, or those of an operator, listed once until a rule fires. For rules
@@ -141,6 +145,21 @@ class Rewriter(TargetBuilder):
                 else nodes_in(graph)
             )
         return self.listed[key]
+
+    def forget_lists(self) -> None:
+        """Nodes are listed anew: a rule has fired."""
+        self.listed.clear()
+        self.connected.clear()
+
+    def owner_of(self, node: oir.Node) -> oir.Node | None:
+        """The node in whose body a node is."""
+        body = node.graph
+        if not isinstance(body, oir.Graph) or body is self.main_graph:
+            return None
+        owner = self.owners.get(body)
+        if owner is not None and owner.graph is not None and body in subgraphs(owner):
+            return owner
+        return next((x for x in all_nodes(self.main_graph) if body in subgraphs(x)), None)
 
 
 class Rule(ABC):
@@ -220,18 +239,23 @@ class RuleTable:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.by_anchor: dict[str, list[Rule]] = {}
-        self._fitting: dict[tuple[str, frozenset[str], oir.DataType], list[Rule]] = {}
+        self._fitting: dict[tuple[str, oir.DataType, tuple[str, ...]], list[Rule]] = {}
         for rule in rules:
             for anchor in rule.anchors:
                 self.by_anchor.setdefault(anchor, []).append(rule)
 
     def fitting(self, node: oir.Node) -> Sequence[Rule]:
         """The rules for the node's operator that fit its operands and its result."""
-        key = (node.op_type, frozenset(sources_of(node)), dtype_of(node.outputs[0]))
+        op_type = node.op_type
+        rules = self.by_anchor.get(op_type)
+        if rules is None:
+            return ()
+        dtype, sources = dtype_of(node.outputs[0]), tuple(_sources(node))
+        key = (op_type, dtype, sources)
         found = self._fitting.get(key)
         if found is None:
-            rules = self.by_anchor.get(node.op_type, ())
-            found = self._fitting[key] = [rule for rule in rules if rule.fits(*key)]
+            kinds = frozenset(sources)
+            found = self._fitting[key] = [x for x in rules if x.fits(op_type, kinds, dtype)]
         return found
 
 
@@ -242,24 +266,25 @@ def apply_to(nodes: Iterable[oir.Node], rules: RuleTable, rewriter: Rewriter) ->
         InternalError: Two rules undo each other.
     """
     fired: Counter[str] = Counter()
-    rewriter.listed.clear()
+    rewriter.forget_lists()
     pending = deque(node for node in nodes if node.op_type in rules.by_anchor)
     queued = set(pending)
     count, most = 0, MAX_FIRINGS_PER_NODE * (len(pending) + 1)
-    while pending:
-        node = pending.popleft()
-        queued.discard(node)
-        if node.graph is None:
-            continue
-        winner = _fire(node, rules, rewriter, pending, queued)
-        if winner is None:
-            continue
-        fired[winner.name] += 1
-        count += 1
-        if count > most:  # one of few nodes may have enabled all others
-            most = MAX_FIRINGS_PER_NODE * (sum(1 for _ in all_nodes(rewriter.main_graph)) + 1)
-        if count > most:
-            raise InternalError(f"the rules do not terminate; the last one was {winner.name}")
+    with rewriter.at_end(rewriter.main_graph):  # each node moves the builder
+        while pending:
+            node = pending.popleft()
+            queued.discard(node)
+            if node.graph is None:
+                continue
+            winner = _fire(node, rules, rewriter, pending, queued)
+            if winner is None:
+                continue
+            fired[winner.name] += 1
+            count += 1
+            if count > most:  # one of few nodes may have enabled all others
+                most = MAX_FIRINGS_PER_NODE * (sum(1 for _ in all_nodes(rewriter.main_graph)) + 1)
+            if count > most:
+                raise InternalError(f"the rules do not terminate; the last one was {winner.name}")
     return fired
 
 
@@ -276,7 +301,7 @@ def _fire(
     if found is None:
         return None
     rule, values = found
-    rewriter.listed.clear()
+    rewriter.forget_lists()
     names = [output.name for output in node.outputs]
     enabled = [user for output in node.outputs for user in output.consumers()]
     replace(node, values)
@@ -296,7 +321,7 @@ def _fire(
         if made.graph is not None:
             enabled += [made, *(user for output in made.outputs for user in output.consumers())]
     for other in enabled:
-        if other not in queued:
+        if other.op_type in rules.by_anchor and other not in queued:
             queued.add(other)
             pending.append(other)
     return rule
@@ -312,37 +337,40 @@ def _first(
     if not rules:
         return None
     made = rewriter.made
-    with rewriter.before(node):
-        for rule in rules:
-            made.clear()
-            try:
-                if watch is None:
-                    result = rule.rewrite(node, rewriter)
-                else:
-                    result = watch.rewrite(rule, node, rewriter)
-            except Refusal:
-                if made:
-                    _discard(made)
-                continue
-            values = values_of(result)
-            if all(map(can_replace, node.outputs, values)):
-                return rule, values
-            _discard(rewriter.made)
+    rewriter.go_before(node)
+    for rule in rules:
+        made.clear()
+        try:
+            if watch is None:
+                result = rule.rewrite(node, rewriter)
+            else:
+                result = watch.rewrite(rule, node, rewriter)
+        except Refusal:
+            if made:
+                _discard(made)
+            continue
+        values = values_of(result)
+        if all(map(can_replace, node.outputs, values)):
+            return rule, values
+        _discard(rewriter.made)
     return None
 
 
 def sources_of(node: oir.Node) -> set[str]:
     """The operators that make the operands of a node, `CONSTANT` if one is constant, and
     `ARGUMENT` if one is an input."""
-    found = set()
-    for x in node.inputs:
-        if x is not None:
-            maker = x.producer()
-            if maker is not None:
-                found.add(maker.op_type)
-            else:
-                found.add(ARGUMENT if x.const_value is None else CONSTANT)
-    return found
+    return set(_sources(node))
+
+
+def _sources(node: oir.Node) -> list[str]:
+    """The source of each operand, see `sources_of`."""
+    return [
+        (ARGUMENT if x.const_value is None else CONSTANT)
+        if (maker := x.producer()) is None
+        else maker.op_type
+        for x in node.inputs
+        if x is not None
+    ]
 
 
 def values_of(result: oir.Value | Sequence[oir.Value]) -> list[oir.Value]:

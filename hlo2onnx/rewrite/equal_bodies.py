@@ -20,11 +20,19 @@ def node_key(node: oir.Node, inputs: Sequence[oir.Value | None]) -> Hashable:
     data = node.attributes.data
     attributes: Hashable = ()
     if data:
-        attributes = tuple(sorted([(name, _attribute_key(item)) for name, item in data.items()]))
+        names = sorted(data) if len(data) > 1 else data
+        attributes = tuple([(name, _attribute_key(data[name])) for name in names])
     return (node.domain, node.op_type, len(node.outputs), tuple(inputs), attributes)
 
 
-def _attribute_key(attribute: oir.Attr) -> str:
+_PLAIN = frozenset({oir.AttributeType.INT, oir.AttributeType.INTS})
+"""Types of attributes whose values are equal if they compare so. Floats are not: 0 and -0, NaN."""
+
+
+def _attribute_key(attribute: oir.Attr) -> Hashable:
+    if attribute.type in _PLAIN:
+        plain: int | tuple[int, ...] = attribute.value
+        return plain
     if attribute.type == oir.AttributeType.TENSOR:
         tensor = attribute.as_tensor()
         return f"{tensor.dtype}{tensor.shape}{tensor.tobytes()!r}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import nodes_in, subgraphs
@@ -26,6 +28,8 @@ def hoist_invariants(graph: oir.Graph) -> int:
     """
     count = 0
     for node in nodes_in(graph):
+        if not node.attributes.data:
+            continue
         for subgraph in subgraphs(node):
             count += hoist_invariants(subgraph)
             if node.op_type == "Loop":
@@ -38,10 +42,9 @@ def hoist_out_of(loop: oir.Node, body: oir.Graph, graph: oir.Graph) -> int:
     inside: set[oir.Value] = set(body.inputs)
     moved = 0
     for node in nodes_in(body):
-        fixed = not (
+        fixed = inside.isdisjoint(node.inputs) and not (  # most nodes read values of the body
             subgraphs(node)
             or not is_repeatable(node)
-            or inside.intersection(node.inputs)
             or any(output.is_graph_output() for output in node.outputs)
         )
         if fixed:
@@ -51,3 +54,32 @@ def hoist_out_of(loop: oir.Node, body: oir.Graph, graph: oir.Graph) -> int:
         else:
             inside.update(node.outputs)
     return moved
+
+
+def may_hoist(nodes: Iterable[oir.Node], owners: Mapping[oir.Graph, oir.Node]) -> bool:
+    """Whether `hoist_invariants` moves one of these nodes.
+
+    Args:
+        owners: The node of each body.
+    """
+    for node in nodes:
+        body = node.graph
+        loop = owners.get(body) if isinstance(body, oir.Graph) else None
+        if loop is not None and loop.op_type == "Loop" and _is_fixed(node):
+            return True
+    return False
+
+
+def _is_fixed(node: oir.Node) -> bool:
+    """Whether a node of a body reads no value of the body and can move out of it."""
+    for x in node.inputs:
+        if x is not None:
+            maker = x.producer()
+            owner = maker.graph if maker is not None else x.graph if x.is_graph_input() else None
+            if owner is node.graph:
+                return False
+    return (
+        not subgraphs(node)
+        and is_repeatable(node)
+        and not any(output.is_graph_output() for output in node.outputs)
+    )

@@ -27,7 +27,11 @@ def live_outputs(node: oir.Node) -> list[int]:
     after = dict(zip(list(body.inputs)[2 * first :], range(state_count(node)), strict=False))
     pending: list[oir.Value | None] = [*outputs[:first], *(outputs[first + k] for k in read)]
     inside, visited = {body}, set[oir.Node | oir.Value | None]()
-    while pending and len(read) < count:
+    inner: list[oir.Node] = []  # what loops read takes long to find, and is mostly read elsewhere
+    while (pending or inner) and len(read) < count:
+        if not pending:
+            pending += reads(inner.pop())
+            continue
         value = pending.pop()
         if value is None or value in visited:
             continue
@@ -43,7 +47,10 @@ def live_outputs(node: oir.Node) -> list[int]:
                 inside.update(subgraphs(maker))
             else:
                 visited.add(maker)
-            pending += _operands_of(maker, value)
+            if maker.op_type in ("Loop", "Scan"):
+                inner.append(maker)
+            else:
+                pending += _operands_of(maker, value)
     return sorted(read)
 
 

@@ -65,10 +65,15 @@ def remove_unused(graph: oir.Graph) -> int:
     No operator that we emit has side effects.
     """
     count = _remove_unused_nodes(graph)
+    remove_unread_initializers(graph)
+    return count
+
+
+def remove_unread_initializers(graph: oir.Graph) -> None:
+    """Removes the initializers that nobody reads."""
     for name, value in list(graph.initializers.items()):
         if not use_count(value) and not value.is_graph_output():
             del graph.initializers[name]
-    return count
 
 
 def remove_makers(values: Iterable[oir.Value], within: oir.Graph | None = None) -> list[oir.Value]:

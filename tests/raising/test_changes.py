@@ -10,11 +10,11 @@ import pytest
 from rewriting import model_of
 
 from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.raising import changes as changes_module
 from hlo2onnx.raising import raise_model
 from hlo2onnx.raising.changes import HOPS, Changes
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.report import Report
-from hlo2onnx.rewrite.cse import eliminate_common_subexpressions
 from hlo2onnx.rewrite.replace import replace
 from hlo2onnx.targets import load_target
 
@@ -188,15 +188,134 @@ def test_facts_are_proven_anew_after_a_change(monkeypatch: pytest.MonkeyPatch) -
     assert len(witness.facts) == 2
 
 
-def test_equal_nodes_are_searched_once_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched = 0
+def searches(monkeypatch: pytest.MonkeyPatch, name: str) -> list[oir.Graph]:
+    """The graphs that a function of `changes` has searched from now on."""
+    searched, function = list[oir.Graph](), getattr(changes_module, name)
 
     def counted(graph: oir.Graph) -> int:
-        nonlocal searched
-        searched += 1
-        return eliminate_common_subexpressions(graph)
+        searched.append(graph)
+        count: int = function(graph)
+        return count
 
-    monkeypatch.setattr("hlo2onnx.raising.eliminate_common_subexpressions", counted)
+    monkeypatch.setattr(changes_module, name, counted)
+    return searched
+
+
+def test_equal_nodes_are_searched_where_nodes_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = searches(monkeypatch, "eliminate_common_subexpressions")
     monkeypatch.setattr("hlo2onnx.raising.RULES", [FirstSineToCosine()])
     raise_model(model_of(chain, X), load_target("ort-cpu"), frozenset(), Report())
-    assert searched == 3  # before all rules, before the phase of the rule, and after it
+    assert len(searched) == 1  # before the phase of the rule; its node equals no other reader
+
+
+def test_nodes_that_become_equal_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(b: Any, x: oir.Value) -> oir.Value:
+        return b.Add(chain(b, b.Cos(x)), chain(b, b.Sin(x)))
+
+    monkeypatch.setattr("hlo2onnx.raising.RULES", [FirstSineToCosine()])
+    model = model_of(build, X)
+    raise_model(model, load_target("ort-cpu"), frozenset(), Report())
+    assert len(model.graph) == LENGTH + 2
+
+
+def test_only_what_is_left_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(lambda b, x: chain(b, b.Mul(chain(b, x), b.const(np.float32(3)))), X)
+    product = model.graph[LENGTH]
+    changes = Changes(model.graph)
+    searched = searches(monkeypatch, "remove_unused")
+    replaced(model, model.graph[2], "Cos")
+    changes.tidy()
+    assert not searched
+    b = Rewriter(model, load_target("ort-cpu"))
+    with b.before(product):
+        replace(product, [b.Neg(product.inputs[0])])
+    changes.tidy()
+    assert not searched
+    assert not model.graph.initializers
+    last = model.graph[-1]
+    with b.before(last):
+        b.Sqrt(last.inputs[0])
+    changes.tidy()
+    assert searched == [model.graph]
+    assert "Sqrt" not in {node.op_type for node in model.graph}
+    assert changes.near(3) == []
+
+
+def counting_loop(b: Any, x: oir.Value) -> oir.Value:
+    """The second state is what the first one becomes."""
+    states = [b.value(name, oir.DataType.FLOAT, (4,)) for name in ("one", "other")]
+    trip, going = b.value("trip", oir.DataType.INT64, ()), b.value("going", oir.DataType.BOOL, ())
+    with b.subgraph([trip, going, *states], "body") as body:
+        body.outputs.extend([b.Identity(going), b.Sin(states[1]), b.Cos(states[1])])
+    types = [(oir.DataType.FLOAT, (4,))] * 2
+    return b.outputs("Loop", b.i64(3), None, x, x, body=body, types=types, n_outputs=2)[0]
+
+
+def test_a_state_that_nobody_reads_any_more_is_removed() -> None:
+    model = model_of(lambda b, x: chain(b, counting_loop(b, chain(b, x))), X)
+    changes = Changes(model.graph)
+    body = next(x for x in model.graph if x.op_type == "Loop").attributes["body"].as_graph()
+    (sine,) = (node for node in body if node.op_type == "Sin")
+    sine.replace_input_with(0, body.inputs[2])
+    changes.tidy()
+    (loop,) = (node for node in model.graph if node.op_type == "Loop")
+    assert len(loop.outputs) == 1
+
+
+def test_a_node_that_no_longer_reads_a_state_leaves_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def build(b: Any, x: oir.Value) -> oir.Value:
+        x = chain(b, x)
+        trip = b.value("trip", oir.DataType.INT64, ())
+        going = b.value("going", oir.DataType.BOOL, ())
+        state = b.value("state", oir.DataType.FLOAT, (4,))
+        with b.subgraph([trip, going, state], "body") as body:
+            body.outputs.extend([b.Identity(going), b.Add(state, b.Sin(b.Neg(state)))])
+        types = [(oir.DataType.FLOAT, (4,))]
+        return chain(b, b.op("Loop", b.i64(3), None, x, body=body, types=types))
+
+    model = model_of(build, X)
+    changes = Changes(model.graph)
+    assert not changes.share()
+    searched = searches(monkeypatch, "hoist_invariants")
+    (loop,) = (node for node in model.graph if node.op_type == "Loop")
+    body = loop.attributes["body"].as_graph()
+    replaced(model, model.graph[2], "Cos")
+    changes.update()
+    assert not changes.share()
+    assert not searched
+    (negation,) = (node for node in body if node.op_type == "Neg")
+    negation.replace_input_with(0, loop.inputs[2])
+    changes.update()
+    assert changes.share()
+    assert [node.op_type for node in body] == ["Identity", "Add"]
+
+
+def test_a_node_that_leaves_a_branch_is_merged() -> None:
+    """It has the same operands and readers as before."""
+
+    def build(b: Any, x: oir.Value) -> oir.Value:
+        branches = []
+        for op_type in ("Sin", "Cos"):
+            with b.subgraph([], "branch") as branch:
+                branch.outputs.append(b.op(op_type, b.Neg(x)))
+            branches.append(branch)
+        condition = b.Greater(b.ReduceSum(x, keepdims=0), b.const(np.float32(0)))
+        types = [(oir.DataType.FLOAT, (4,))]
+        chosen = b.op(
+            "If", condition, then_branch=branches[0], else_branch=branches[1], types=types
+        )
+        return b.Add(chosen, chain(b, b.Neg(x)))
+
+    model = model_of(build, X)
+    changes = Changes(model.graph)
+    assert not changes.share()
+    (choice,) = (node for node in model.graph if node.op_type == "If")
+    branch = choice.attributes["then_branch"].as_graph()
+    negation = branch[0]
+    branch.remove(negation)
+    model.graph.insert_before(choice, negation)
+    changes.update()
+    assert changes.share()
+    assert sum(node.op_type == "Neg" for node in model.graph) == 1

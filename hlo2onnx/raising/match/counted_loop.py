@@ -9,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.dims import free_symbols, is_positive, is_static
 from hlo2onnx.ir.provenance import STACKED, hold_trip
-from hlo2onnx.ir.traversal import all_nodes, subgraphs
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import Dim, const_ints, dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
@@ -113,8 +113,8 @@ def has_condition(loop: oir.Node) -> bool:
 
 def loop_around(b: Rewriter, node: oir.Node) -> oir.Node | None:
     """The Loop whose body has a node."""
-    loops = (one for one in all_nodes(b.main_graph) if one.op_type == "Loop")
-    return next((one for one in loops if node.graph in subgraphs(one)), None)
+    owner = b.owner_of(node)
+    return owner if owner is not None and owner.op_type == "Loop" else None
 
 
 def has_one_shape(b: Rewriter, value: oir.Value) -> bool:

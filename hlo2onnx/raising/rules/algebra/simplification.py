@@ -210,10 +210,11 @@ class FoldComparison(Rule):
         is_same = node.inputs[0] is node.inputs[1]
         if answer is None and is_same and is_strict:
             answer = False
-        if answer is None and all(map(b.facts.nan_free, operands(node))):
+        if answer is None:  # NaN is looked for last, as that takes longest
             is_float = dtype_of(first(node)) in FLOATS
             answer = True if is_same else decided(node, b.facts.float_range) if is_float else None
-        need(answer is not None, "the ranges of its operands overlap", node)
+            need(answer is not None, "the ranges of its operands overlap", node)
+            need(all(map(b.facts.nan_free, operands(node))), "an operand may be NaN", node)
         return _filled(b, node, bool(answer))
 
 
@@ -286,7 +287,7 @@ class RedundantClamp(Rule):
         if node.op_type == "Clip":
             return self._clip(node, b)
         for x, y in _either(node):
-            if b.facts.nan_free(y) and self._is_taken(b, node.op_type, x, y):
+            if self._is_taken(b, node.op_type, x, y) and b.facts.nan_free(y):
                 taken = _instead(b, node, x)
                 # A state for the next trip may be another state, but not without a copy.
                 return taken if can_replace(node.outputs[0], taken) else b.Identity(taken)

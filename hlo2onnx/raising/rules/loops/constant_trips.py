@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -95,13 +95,16 @@ def _closed(loop: oir.Node) -> _Closed:
         for state, x, start in zip(trips.states, trips.after, trips.initial, strict=True)
         if const_of(start) is not None and _is_small(start)
     }
+    condition = None if origin(body.outputs[0]) is body.inputs[1] else body.outputs[0]
+    if condition is not None:  # of most loops, which saves a walk through the body
+        is_computed = _is_computed(condition, body, {trips.number, *after})
+        need(not is_computed, "its condition is computed at run time", loop)
     while True:
         known = following(body, [trips.number, *after])
         left = {state: x for state, x in after.items() if is_known(x, known)}
         if len(left) == len(after):
             break
         after = left
-    condition = None if origin(body.outputs[0]) is body.inputs[1] else body.outputs[0]
     if condition is None:
         need(given and after, "no state follows from constants, or it is endless", loop)
     else:
@@ -109,6 +112,23 @@ def _closed(loop: oir.Node) -> _Closed:
     results = [x for node in body if node.op_type == "If" for x in node.outputs if x in known]
     chosen = [x for x in results if _is_small(x) and x.consumers()]
     return _Closed(loop, given[0] if given else None, after, chosen, condition)
+
+
+def _is_computed(x: oir.Value, body: oir.Graph, given: Collection[oir.Value]) -> bool:
+    """Whether a value of a body depends on others than given ones and constants, as far as is known
+    without a look into branches."""
+    pending, seen = [x], set[oir.Value]()
+    while pending:
+        value = pending.pop()
+        if value in seen or is_known(value, given):
+            continue
+        seen.add(value)
+        node = value.producer()
+        if node is None or node.graph is not body:
+            return True
+        if node.op_type != "If":
+            pending += present(node.inputs)
+    return False
 
 
 def _is_small(x: oir.Value) -> bool:

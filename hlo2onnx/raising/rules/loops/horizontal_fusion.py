@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
 
 import onnx_ir as oir
 
@@ -75,17 +76,25 @@ class _Twins:
         self._second: dict[oir.Value, oir.Value] = {first(node): first(other)}
         self._nodes: dict[oir.Node, oir.Node] = {}
         self._taken: set[oir.Node] = set()
+        self._pending: list[tuple[int, oir.Node]] = []  # readers that may have a twin
         self.saved = 0
         if self._is_early(first(other)) and self._fit(node, other):
+            self._pending = [
+                (places[x], x) for x in first(node).consumers() if places.get(x, -1) > places[node]
+            ]
+            heapify(self._pending)
             self._add(node, other)
-            for one in list(places)[places[node] + 1 :]:
-                self._follow(one)
+            while self._pending:
+                self._follow(heappop(self._pending)[1])
             is_apart = first(other).producer() not in self._nodes
             if is_apart and all(places.get(x, -1) > self._start for _, x in self._others()):
                 self.saved = len(self._nodes) - 1 - len(self._read())
 
     def _follow(self, one: oir.Node) -> None:
-        """Adds a reader of the first of two values, if another node treats the second one alike."""
+        """Adds a reader of the first of two values, if another node treats the second one alike.
+
+        Readers come in the order of the graph, as each may be one of several values.
+        """
         seconds = [self._second[x] for x in one.inputs if x is not None and x in self._second]
         if one in self._taken or not seconds:
             return
@@ -96,6 +105,9 @@ class _Twins:
 
     def _add(self, one: oir.Node, other: oir.Node) -> None:
         self._nodes[one] = other
+        for reader in {reader for x in one.outputs for reader in x.consumers()}:
+            if reader in self._places:
+                heappush(self._pending, (self._places[reader], reader))
         self._taken |= {one, other}
         self._second.update(zip(one.outputs, other.outputs, strict=True))
 

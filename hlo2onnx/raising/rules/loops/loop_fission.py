@@ -84,8 +84,10 @@ def _states_read(trips: Trips) -> dict[oir.Value, int]:
     for node in nodes_in(trips.body):
         mask = 0
         for x in reads(node) if node.attributes.data else node.inputs:
-            mask |= read.get(x, 0) if x is not None else 0
-        read.update(dict.fromkeys(node.outputs, mask))
+            if x is not None and x in read:
+                mask |= read[x]
+        for output in node.outputs:
+            read[output] = mask
     return read
 
 

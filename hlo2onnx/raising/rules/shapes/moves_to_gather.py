@@ -52,24 +52,35 @@ class MovesToGather(Rule):
         need(moves, "the target cannot gather these numbers", node)
         graph = node.graph
         assert isinstance(graph, oir.Graph)
-        groups = [group_of(node, most)] if is_last else []
-        for group in (*groups, private_group_of(node, most)):
-            if len(group) > 1 and all(map(is_read, group)):
-                nodes = b.nodes_of(graph)
-                last = next(each for each in reversed(nodes) if each in group)
-                if last is not node:
-                    continue
-                if made := _gathered(b, [each for each in nodes if each in group]):
-                    return made
+        private = private_group_of(node, most)
+        connected = _connected(b, node, most) if is_last else []
+        if connected and connected[-1] is node and (made := _gathered(b, connected)):
+            return made
+        if len(private) > 1 and private != set(connected):  # its last node is this one
+            group = [each for each in b.nodes_of(graph) if each in private]
+            if made := _gathered(b, group):
+                return made
         raise Refusal("as many nodes would move them", node)
+
+
+def _connected(b: Rewriter, node: oir.Node, most: float) -> list[oir.Node]:
+    """The moves connected with a node, in order; none if there are too many, or only this one."""
+    if node not in b.connected:
+        group, graph = group_of(node, most), node.graph
+        assert isinstance(graph, oir.Graph)
+        nodes = [each for each in b.nodes_of(graph) if each in group] if len(group) > 1 else []
+        b.connected.update(dict.fromkeys(group or {node}, nodes))
+    return b.connected[node]
 
 
 def _gathered(b: Rewriter, group: Sequence[oir.Node]) -> list[oir.Value]:
     """Replaces all of a group but its last node; returns the values that replace its outputs.
 
     Returns:
-        Nothing if that saves no nodes.
+        Nothing if that saves no nodes, or nobody reads one of them.
     """
+    if not all(map(is_read, group)):
+        return []
     ends = {x: node for node in group for x in node.outputs if _is_end(x, group)}
     if any(x.is_graph_output() and len(node.outputs) > 1 for x, node in ends.items()):
         return []

@@ -90,14 +90,12 @@ class IdentityGather(Rule):
 
 def _named_number(gather: oir.Node, b: Rewriter) -> oir.Value:
     """The index of a Gather from the numbers 0 to n - 1, which names itself."""
+    need(gather.op_type == "Gather", "its pads are computed at run time", gather)
     numbers, place = operands(gather)[:2]
-    table = const_of(numbers)
-    bounds = b.facts.int_range(place)
-    need(gather.op_type == "Gather" and bounds, "its indices are computed at run time", gather)
-    is_count = table is not None and np.array_equal(table, np.arange(table.size))
-    need(is_count and dtype_of(numbers) == dtype_of(place), "its rows are not their places", gather)
-    assert bounds is not None
-    assert table is not None
+    table = needed(const_of(numbers), "its rows are computed at run time", gather)
+    is_count = dtype_of(numbers) == dtype_of(place) and np.array_equal(table, np.arange(table.size))
+    need(is_count, "its rows are not their places", gather)
+    bounds = needed(b.facts.int_range(place), "the index has no range", place)
     need(bounds.within(0, table.size - 1), "an index may be out of bounds", place)
     return place
 
