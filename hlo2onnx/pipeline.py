@@ -76,7 +76,7 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         describe_model(model, source, report)
         dump.model("legalize", model)
     for graph in each_graph(model):
-        report.nodes.update(node.op_type for node in graph.all_nodes())
+        report.nodes.update(node.op_type for node in all_nodes(graph))
     _LOG.debug("translated %s: %s", source, report)
     return model, report
 
@@ -261,6 +261,9 @@ def _finish(
     if origins := name_weights(model.graph):
         model.metadata_props[WEIGHTS] = json.dumps(origins)
     name_layers(model.graph)
+    for value in model.graph.outputs:
+        if value.shape is not None:  # inner values share theirs, and a user may change these
+            value.shape = value.shape.copy()
 
 
 def _parts(model: oir.Model) -> Iterator[oir.Model]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 import onnx_ir as oir
@@ -26,7 +27,7 @@ class Operand:
     batch: tuple[int, ...]
     contracting: tuple[int, ...]
 
-    @property
+    @cached_property
     def free(self) -> tuple[int, ...]:
         """The axes that are neither batch nor contracting, in order."""
         taken = {*self.batch, *self.contracting}

@@ -78,6 +78,8 @@ class Write:
 Symbol = Argument | Step | Outer | Comparison | Conjunction | Write | Extent | np.ndarray | None
 """An array is an integer or boolean scalar known now, or one for every trip. None is unknown."""
 
+_OF_STATES = (Argument, Write)
+
 _RESHAPES = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
 """Ops that keep one element where the result is one element, too."""
 
@@ -103,6 +105,7 @@ class SymbolicRun(BlockEvaluator[Symbol]):
         self.read: set[int] = set()
         self._known = known
         self._written: set[int] = set()
+        self._integer_scalars: dict[ir.Type, bool] = {}
 
     def captured(self, value: MlirValue) -> Symbol:
         """The content of a value from outside the loop, or the value itself."""
@@ -128,7 +131,7 @@ class SymbolicRun(BlockEvaluator[Symbol]):
 
     def _read_by(self, symbols: Sequence[Symbol]) -> None:
         for symbol in symbols:
-            if isinstance(symbol, Argument | Write):
+            if isinstance(symbol, _OF_STATES):
                 self.read.add(symbol.index)
 
     def _read_within(self, operation: ir.Operation, symbols: Mapping[MlirValue, Symbol]) -> None:
@@ -158,7 +161,7 @@ class SymbolicRun(BlockEvaluator[Symbol]):
             return self._write(buffer, update, [start], _sets_row(operation))
         if name in _RESHAPES and isinstance(operands[0], np.ndarray | Extent):
             return operands if _is_one_integer(operation.results[0].type) else None
-        if len(operation.results) != 1 or not _is_integer_scalar(operation.results[0].type):
+        if not self._makes_integer(operation):
             return None
         keeps = name in _RESHAPES or name == "stablehlo.convert"
         if keeps and operation.operands[0].type == operation.results[0].type:
@@ -179,6 +182,17 @@ class SymbolicRun(BlockEvaluator[Symbol]):
             self._read_by(operands)
             return [_conjunction(operands)]
         return self._step(operation, operands)
+
+    def _makes_integer(self, operation: ir.Operation) -> bool:
+        """Whether the only result is an integer scalar."""
+        results = operation.results
+        if len(results) != 1:
+            return False
+        mlir_type = results[0].type
+        known = self._integer_scalars.get(mlir_type)
+        if known is None:
+            known = self._integer_scalars[mlir_type] = _is_integer_scalar(mlir_type)
+        return known
 
     def _write(
         self, buffer: Symbol, update: Symbol, starts: Sequence[Symbol], is_row: bool

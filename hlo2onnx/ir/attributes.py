@@ -9,6 +9,10 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 
+_INTEGERS = (bool, int, np.integer)
+_FLOATS = (float, np.floating)
+_SEQUENCES = (list, tuple)
+
 
 def attribute_of(name: str, item: Any) -> oir.Attr:
     """The attribute of a node with this value.
@@ -18,9 +22,9 @@ def attribute_of(name: str, item: Any) -> oir.Attr:
     """
     if isinstance(item, oir.DataType):
         return oir.AttrInt64(name, int(item))
-    if isinstance(item, bool | int | np.integer):
+    if isinstance(item, _INTEGERS):
         return oir.AttrInt64(name, int(item))
-    if isinstance(item, float | np.floating):
+    if isinstance(item, _FLOATS):
         return oir.AttrFloat32(name, float(item))
     if isinstance(item, str):
         return oir.AttrString(name, item)
@@ -28,7 +32,7 @@ def attribute_of(name: str, item: Any) -> oir.Attr:
         return oir.AttrGraph(name, item)
     if isinstance(item, np.ndarray):
         return oir.AttrTensor(name, oir.Tensor(item))
-    if isinstance(item, list | tuple):
+    if isinstance(item, _SEQUENCES):
         if item and isinstance(item[0], float):
             return oir.AttrFloat32s(name, [float(part) for part in item])
         if item and isinstance(item[0], str):

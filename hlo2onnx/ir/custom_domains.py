@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.traversal import all_nodes
+
 
 def qualified(domain: str, op_type: str) -> str:
     """What an operator of the domain goes by while the model is made."""
@@ -16,6 +18,6 @@ def qualified(domain: str, op_type: str) -> str:
 
 def restore_names(graph: oir.Graph) -> None:
     """Gives the nodes of other domains their operators' own names."""
-    for node in graph.all_nodes():
+    for node in all_nodes(graph):
         if node.domain:
             node.op_type = node.op_type.removeprefix(f"{node.domain}::")

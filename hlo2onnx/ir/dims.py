@@ -10,7 +10,7 @@ import ast
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import onnx_ir as oir
 import sympy
@@ -56,6 +56,25 @@ def symbol(name: str, positive: bool) -> oir.SymbolicDim:
 def canonical(dim: Dim) -> Dim:
     """The extent in canonical form, after arithmetic with `+`, `-`, `*`, `//` of SymbolicDims."""
     return dim if isinstance(dim, int) or dim.value is None else dim_of(expression(dim))
+
+
+class Shapes:
+    """Makes the shapes of a model's values. Values of the same static shape share it."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], oir.Shape] = {}
+
+    def shape(self, dims: Iterable[Dim]) -> oir.Shape:
+        """The shape with these extents."""
+        given = tuple(dims)
+        for dim in given:
+            if not isinstance(dim, int):
+                return oir.Shape(map(canonical, given))
+        static = cast("tuple[int, ...]", given)
+        known = self._known.get(static)
+        if known is None:
+            known = self._known[static] = oir.Shape(static, frozen=True)
+        return known
 
 
 def product(dims: Iterable[Dim]) -> Dim:

@@ -12,8 +12,9 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.attributes import attribute_of
+from hlo2onnx.ir.constant_keys import key_of, label_of
 from hlo2onnx.ir.custom_domains import qualified
-from hlo2onnx.ir.dims import canonical
+from hlo2onnx.ir.dims import Shapes
 from hlo2onnx.ir.names import Names
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.type_inference import ValueType, check_types, infer
@@ -21,8 +22,8 @@ from hlo2onnx.ir.values import WEIGHT, Dim, attributes_of, dtype_of
 from hlo2onnx.ir.weight_names import NAME
 from hlo2onnx.ir.weights import Weight, content_of, is_opaque, operand_of, weight_of
 
-_SHARED_BYTES = 1024
-"""Constants up to this size are shared by content; larger ones by identity of their memory."""
+_INT = frozenset({int})
+_NUMBERS = (int, np.integer)
 
 _FEW = 16
 """Lists of up to so many integers are looked up without an array of them."""
@@ -62,19 +63,22 @@ class NodeBuilder:
         self._last_at_start: oir.Node | None = None
         self._constants: dict[tuple[Any, ...], oir.Value] = {}
         self._integers: dict[tuple[int, ...] | int, oir.Value] = {}
+        self._shapes = Shapes()
 
     def adopt(self, graph: oir.Graph) -> None:
         """Learns the names and constants of a graph that another builder made."""
         for value in graph.initializers.values():
             if isinstance(value.const_value, oir.Tensor) and weight_of(value) is None:
-                self._constants.setdefault(self._key(value.const_value.numpy()), value)
-        self.names.take(str(value.name) for value in graph.initializers.values())
-        self.names.take(str(value.name) for value in graph.inputs)
+                self._constants.setdefault(key_of(value.const_value.numpy()), value)
+        values = [*graph.initializers.values(), *graph.inputs]
+        names = []
         for node in all_nodes(graph):
             for subgraph in subgraphs(node):
-                self.names.take(str(value.name) for value in subgraph.inputs)
-            self.names.take(str(output.name) for output in node.outputs)
-            self.names.take([str(node.name)])
+                values.extend(subgraph.inputs)
+            values.extend(node.outputs)
+            names.append(str(node.name))
+        self.names.take(names)
+        self.names.take(str(value.name) for value in values)
 
     def __getattr__(self, op_type: str) -> Callable[..., oir.Value]:
         if not op_type[0].isupper():
@@ -108,10 +112,7 @@ class NodeBuilder:
             InternalError: Types or shapes of the operands do not fit the operator; or `types` is
                 not a type for each output.
         """
-        (output,) = self.outputs(
-            op_type, *inputs, n_outputs=1, types=types, domain=domain, **attributes
-        )
-        return output
+        return self._made(op_type, inputs, attributes, 1, types, domain)[0]
 
     def outputs(
         self,
@@ -123,7 +124,19 @@ class NodeBuilder:
         **attributes: Any,
     ) -> list[oir.Value]:
         """Makes one node and returns its outputs. See `op` for the arguments."""
-        attributes = {name: item for name, item in attributes.items() if item is not None}
+        return self._made(op_type, inputs, attributes, n_outputs, types, domain)
+
+    def _made(
+        self,
+        op_type: str,
+        inputs: Sequence[oir.Value | None],
+        attributes: Mapping[str, Any],
+        n_outputs: int,
+        types: Sequence[ValueType] | None,
+        domain: str,
+    ) -> list[oir.Value]:
+        if attributes:
+            attributes = {name: item for name, item in attributes.items() if item is not None}
         if domain:
             op_type = qualified(domain, op_type)
             self.main_graph.opset_imports.setdefault(domain, 1)
@@ -162,7 +175,7 @@ class NodeBuilder:
             oir.Value(
                 name=name if index == 0 else f"{name}:{index}",
                 type=oir.TensorType(dtype),
-                shape=oir.Shape([d if isinstance(d, int) else canonical(d) for d in shape]),
+                shape=self._shapes.shape(shape),
             )
             for index, (dtype, shape) in enumerate(types)
         ]
@@ -271,7 +284,7 @@ class NodeBuilder:
         array = np.asarray(array)
         if dtype is not None:
             array = array.astype(dtype.numpy(), copy=False)
-        key = self._key(array)
+        key = key_of(array)
         known = self._constants.get(key)
         if known is None or known.name not in self.main_graph.initializers:  # it may be removed
             known = self._constants[key] = self._initializer(array)
@@ -333,7 +346,7 @@ class NodeBuilder:
         return known
 
     def _initializer(self, array: np.ndarray) -> oir.Value:
-        name = self.names.unique(f"const_{_label(array)}")
+        name = self.names.unique(f"const_{label_of(array)}")
         tensor = oir.Tensor(array, name=name)
         made = oir.Value(
             name=name,
@@ -344,18 +357,11 @@ class NodeBuilder:
         self.main_graph.register_initializer(made)
         return made
 
-    @staticmethod
-    def _key(array: np.ndarray) -> tuple[Any, ...]:
-        if array.nbytes <= _SHARED_BYTES:
-            return (array.dtype, array.shape, array.tobytes())
-        address = array.__array_interface__["data"][0]
-        return (array.dtype, array.shape, array.strides, address)
-
     def i64(self, items: Sequence[int] | int) -> oir.Value:
         """An int64 constant: rank 1 for a sequence, rank 0 for an int."""
-        if isinstance(items, int | np.integer):
+        if isinstance(items, _NUMBERS):
             key: tuple[int, ...] | int = int(items)
-        elif len(items) <= _FEW and all(isinstance(item, int) for item in items):
+        elif len(items) <= _FEW and _INT.issuperset(map(type, items)):
             key = tuple(items)
         else:
             return self.const(np.asarray(items, np.int64))
@@ -400,9 +406,3 @@ def _beside(
     if not isinstance(graph, oir.Graph):
         raise InternalError(f"node {node.name} is not part of a graph")
     return (graph, before, after, False, node.name or "", node.metadata_props)
-
-
-def _label(array: np.ndarray) -> str:
-    if array.size == 1:
-        return str(array.reshape(-1)[0])
-    return "x".join(map(str, array.shape))

@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.ir.provenance import Path
 from hlo2onnx.lowering.op import Op
-from hlo2onnx.mlir.locations import Frame, Origin
+from hlo2onnx.mlir.locations import Callers, Origin
 from hlo2onnx.mlir.values import MlirValue
 
 Parts = tuple[oir.Value, ...]
@@ -37,10 +37,23 @@ class Context(NamedTuple):
     calls: tuple[ir.Operation, ...] = ()
     scope: str = ""
     origin: Origin = Origin()
-    callers: tuple[Frame, ...] = ()
+    callers: Callers = Callers()
     in_expansion: bool = False
     in_scalar_region: bool = False
     path: Path | None = ()
+
+    def at(self, origin: Origin, path: Path | None) -> "Context":
+        """The surroundings of another op there, as `_replace` makes them, but faster."""
+        return Context(
+            self.functions,
+            self.calls,
+            self.scope,
+            origin,
+            self.callers,
+            self.in_expansion,
+            self.in_scalar_region,
+            path,
+        )
 
 
 class Translator(Protocol):

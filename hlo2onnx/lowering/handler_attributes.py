@@ -26,7 +26,7 @@ def read_attributes(handler: Handler, op: Op) -> dict[str, Any]:
             values[name] = op.attribute(name)
         elif name not in handler.ignores and name not in _OF_NO_MEANING:
             raise UnsupportedOp(f"unknown attribute {name} = {op.attribute(name)}")
-    missing = handler.required - values.keys()
-    if missing:
+    if not handler.required.issubset(values):
+        missing = handler.required - values.keys()
         raise UnsupportedOp(f"attribute {', '.join(sorted(missing))} is missing")
     return values

@@ -20,6 +20,7 @@ class Op:
         name: Qualified name, "stablehlo.pad".
         operands: MLIR values.
         results: MLIR values.
+        mlir_names: Names of all MLIR attributes present.
     """
 
     def __init__(self, operation: ir.Operation) -> None:
@@ -27,6 +28,9 @@ class Op:
         self.name: str = operation.name
         self.operands: list[MlirValue] = list(operation.operands)
         self.results: list[MlirValue] = list(operation.results)
+        self.mlir_names: list[str] = [
+            item if isinstance(item, str) else item.name for item in operation.attributes
+        ]
 
     @property
     def key(self) -> str:
@@ -37,11 +41,6 @@ class Op:
     def label(self) -> str:
         """The default name of its nodes."""
         return self.name.partition(".")[2]
-
-    @cached_property
-    def mlir_names(self) -> list[str]:
-        """Names of all MLIR attributes present."""
-        return [a if isinstance(a, str) else a.name for a in self.operation.attributes]
 
     @property
     def attribute_names(self) -> list[str]:
@@ -68,10 +67,13 @@ class Op:
         owners = [use.owner for result in self.results for use in result.uses]
         return Op(owners[0].operation) if len(owners) == len(self.results) == 1 else None
 
-    @cached_property
+    @property
     def touches_complex(self) -> bool:
         """Whether an operand or a result is a tensor of complex numbers."""
-        return any(is_complex(value.type) for value in [*self.operands, *self.results])
+        for value in (*self.operands, *self.results):  # noqa: SIM110  (every op is asked)
+            if is_complex(value.type):
+                return True
+        return False
 
     def types(self) -> str:
         """The op's type, as MLIR prints it: (operands) -> results."""

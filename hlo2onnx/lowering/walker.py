@@ -32,7 +32,7 @@ from hlo2onnx.lowering.shape_arithmetic import (
 from hlo2onnx.lowering.through_jax import Symbols, lowered_function
 from hlo2onnx.mlir.callbacks import is_callback, way_out
 from hlo2onnx.mlir.dynamic_calls import fault_of
-from hlo2onnx.mlir.locations import Origin, OriginReader
+from hlo2onnx.mlir.locations import Callers, Origin, OriginReader
 from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
 from hlo2onnx.mlir.types import TensorType, parts_of
 from hlo2onnx.mlir.values import MlirValue, leading_to
@@ -96,10 +96,11 @@ class Walker:
         environment = self.em.environment
         environment.update(zip(block.arguments, arguments, strict=True))
         path = self._inner_path(block, arguments)
-        for index, operation in enumerate(block.operations):
-            if operation.operation.name in TERMINATORS:
-                return [environment[operand] for operand in operation.operation.operands]
-            self.op(op_of(operation.operation), None if path is None else (*path, index))
+        for index, view in enumerate(block.operations):
+            operation = view.operation
+            if operation.name in TERMINATORS:
+                return [environment[operand] for operand in operation.operands]
+            self.op(op_of(operation), None if path is None else (*path, index))
         raise InternalError("a block has no terminator")
 
     def _inner_path(self, block: ir.Block, arguments: Sequence[Parts]) -> Path | None:
@@ -142,8 +143,8 @@ class Walker:
             return known
         if not SHARDINGS.isdisjoint(boundary_attributes(function)):
             self.em.report.note(SHARDINGS_DROPPED)
-        calls, frames = (*self.context.calls, function), self.context.origin.frames
-        with self._within(scope=self.em.scope, calls=calls, callers=frames):
+        calls, callers = (*self.context.calls, function), Callers(self.context.origin.frames)
+        with self._within(scope=self.em.scope, calls=calls, callers=callers):
             return self.block(function.regions[0].blocks[0], arguments)
 
     def values(
@@ -188,12 +189,9 @@ class Walker:
             em.report.note(SHARDINGS_DROPPED)
         # An op of an expansion gets the location of the expanded op.
         own = _NOWHERE if context.in_expansion else self._read_origin(op.operation.location)
-        origin = context.origin
-        if own:
-            callers = context.callers
-            origin = Origin(own.scope, own.frames + callers) if callers else own
+        origin = context.callers.around(own) if own else context.origin
         scope, metadata = em.scope, em.metadata
-        self.context = context._replace(origin=origin, path=path)
+        self.context = context.at(origin, path)
         try:
             self._name_nodes(op, own, origin)
             results = self._results(op, origin)
@@ -213,9 +211,10 @@ class Walker:
         """
         em, modules, last = self.em, own.modules, own.scope or op.label
         em.scope = "/".join(filter(None, (self.context.scope, modules, last)))
-        em.metadata = _metadata(origin)
+        em.metadata = origin.metadata
         if modules:
-            em.metadata[MODULES] = em.scope.removesuffix(last).removesuffix("/")
+            layer = em.scope.removesuffix(last).removesuffix("/")
+            em.metadata = {**em.metadata, MODULES: layer}
 
     def _results(self, op: Op, origin: Origin) -> list[Parts]:
         """The results of an op; placeholders if it is refused."""
@@ -238,7 +237,8 @@ class Walker:
         known = evaluated(self.em, op)
         if known is not None:
             return self._checked(op, known)
-        handler = self.registry.find(op.key, op.touches_complex)
+        is_complex = op.touches_complex
+        handler = self.registry.find(op.key, is_complex)
         if handler is None:
             if self.expansions.knows(op):
                 return self.expansion(op)
@@ -247,7 +247,7 @@ class Walker:
         if fault is not None:
             raise UnsupportedOp(f"the call is malformed: {fault}")
         attributes = read_attributes(handler, op)
-        if handler.form == "parts" and op.touches_complex:
+        if is_complex and handler.form == "parts":
             return self._each_part(handler, op, attributes)
         return self._checked(op, run_handler(handler, self.em, op, attributes))
 
@@ -312,19 +312,23 @@ class Walker:
 
     def _checked(self, op: Op, returned: Any) -> list[Parts]:
         """Checks a handler's values against the op's result types and sets their shapes."""
-        values: list[Any] = [returned] if isinstance(returned, oir.Value) else list(returned)
+        if isinstance(returned, oir.Value):
+            returned = (returned,)
+        values: list[Any] = list(returned)
         if values and isinstance(values[0], tuple):
             values = [part for parts in values for part in parts]
         results: list[Parts] = []
+        start = 0
         for result in op.results:
             types = self.em.types.parts(result.type)
-            parts, values = tuple(values[: len(types)]), values[len(types) :]
+            parts = tuple(values[start : start + len(types)])
             if len(parts) != len(types):
                 raise InternalError(f"the handler of {op.name} returned too few values")
             for part, expected in zip(parts, types, strict=True):
                 self._stamp(op, part, expected)
             results.append(parts)
-        if values:
+            start += len(types)
+        if start < len(values):
             raise InternalError(f"the handler of {op.name} returned too many values")
         return results
 
@@ -375,16 +379,6 @@ _OF_BODIES = frozenset(
     {"func.call", "stablehlo.case", "stablehlo.composite", "stablehlo.if", "stablehlo.while"}
 )
 """Ops whose nodes are those of ops in their bodies."""
-
-
-def _metadata(origin: Origin) -> dict[str, str]:
-    """The metadata of the nodes of an op."""
-    if not origin.frames:
-        return {}
-    metadata, stack = {"jax.source": origin.source}, origin.stack
-    if len(stack) > 1 or origin.frames[0].function:
-        metadata["jax.stack"] = "\n".join(stack)
-    return metadata
 
 
 def _no_handler(op: Op) -> UnsupportedOp:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,23 +39,31 @@ def to_python(attribute: ir.Attribute) -> Any:
     record of the bindings, symbol references their text, types an `ir.Type`. Other attributes are
     returned unchanged.
     """
-    if isinstance(attribute, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr):
-        return attribute.value
-    if isinstance(attribute, ir.StringAttr):
-        return attribute.value_bytes.decode(errors="backslashreplace")
-    if isinstance(attribute, _DENSE_ARRAYS):
-        return tuple(attribute)
-    if isinstance(attribute, ir.ArrayAttr):
-        return tuple(to_python(item) for item in attribute)
-    if isinstance(attribute, ir.DenseElementsAttr):
-        return np.array(attribute)
-    if isinstance(attribute, ir.DictAttr):
-        return {name: to_python(attribute[name]) for name in keys_of(attribute)}
-    if isinstance(attribute, ir.FlatSymbolRefAttr | ir.TypeAttr):
-        return attribute.value
-    if isinstance(attribute, ir.UnitAttr):
-        return True
-    return _dialect_value(attribute)
+    read = _READERS.get(type(attribute))
+    if read is not None:
+        return read(attribute)
+    return (
+        np.array(attribute)
+        if isinstance(attribute, ir.DenseElementsAttr)
+        else _dialect_value(attribute)
+    )
+
+
+def _value(attribute: Any) -> Any:
+    return attribute.value
+
+
+_READERS: Mapping[type, Callable[[Any], Any]] = {
+    **dict.fromkeys(
+        (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.FlatSymbolRefAttr, ir.TypeAttr), _value
+    ),
+    **dict.fromkeys(_DENSE_ARRAYS, tuple),
+    ir.StringAttr: lambda text: text.value_bytes.decode(errors="backslashreplace"),
+    ir.ArrayAttr: lambda items: tuple(map(to_python, items)),
+    ir.DictAttr: lambda entries: {name: to_python(entries[name]) for name in keys_of(entries)},
+    ir.UnitAttr: lambda _: True,
+}
+"""What reads an attribute, by its class. Those of dense elements have several."""
 
 
 def text_of(operation: ir.Operation, name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import dropwhile
@@ -54,6 +54,18 @@ class Frame:
         """The source and the function; None for a file of hlo2onnx."""
         return None if _is_own(self.filename) else str(self)
 
+    @cached_property
+    def module(self) -> str:
+        """The class of the module whose `__call__` the function is; "" if it is another function.
+
+        Of libraries, only the layers of flax.nnx count: the other ones have named scopes, and
+        classes whose `__call__` is a detail.
+        """
+        if self.is_of_library and not _NNX_LAYERS.search(self.filename):
+            return ""
+        match = _MODULE.fullmatch(self.function)
+        return match[1] if match else ""
+
     def __str__(self) -> str:
         return f"{self.source} in {self.function}" if self.function else self.source
 
@@ -78,17 +90,12 @@ class Origin:
     def modules(self) -> str:
         """Classes of the modules whose `__call__` made the op, the outermost first ("Net/Linear").
 
-        "" if the name stack has scopes already. Of libraries, only the layers of flax.nnx count:
-        the other ones have named scopes, and classes whose `__call__` is a detail.
+        "" if the name stack has scopes already.
         """
         if not all(map(_STRUCTURE.fullmatch, split_scope(self.scope)[:-1])):
             return ""
-        found = (
-            _MODULE.fullmatch(frame.function)
-            for frame in reversed(self.frames)
-            if not frame.is_of_library or _NNX_LAYERS.search(frame.filename)
-        )
-        return "/".join(match[1] for match in found if match)
+        found = [frame.module for frame in self.frames if frame.module]
+        return "/".join(reversed(found))
 
     @cached_property
     def source(self) -> str:
@@ -106,8 +113,39 @@ class Origin:
         texts = [text for frame in within if (text := frame.text) is not None]
         return [text for i, text in enumerate(texts) if text not in texts[i - 1 : i]]
 
+    @cached_property
+    def metadata(self) -> Mapping[str, str]:
+        """The metadata of nodes with this origin."""
+        if not self.frames:
+            return {}
+        if len(self.stack) > 1 or self.frames[0].function:
+            return {"jax.source": self.source, "jax.stack": "\n".join(self.stack)}
+        return {"jax.source": self.source}
+
     def __str__(self) -> str:
         return "  ".join(text for text in (self.source, self.scope) if text) or "unknown location"
+
+
+class Callers:
+    """The call stack of a function. Many ops of the function have the same origin, so it remembers
+    them.
+
+    Args:
+        frames: The innermost frame first.
+    """
+
+    def __init__(self, frames: tuple[Frame, ...] = ()) -> None:
+        self._frames = frames
+        self._known: dict[int, tuple[Origin, Origin]] = {}
+
+    def around(self, own: Origin) -> Origin:
+        """The origin of an op of the function, with the callers."""
+        if not self._frames:
+            return own
+        known = self._known.get(id(own))
+        if known is None:
+            known = self._known[id(own)] = own, Origin(own.scope, own.frames + self._frames)
+        return known[1]
 
 
 class OriginReader:
@@ -116,6 +154,7 @@ class OriginReader:
 
     def __init__(self) -> None:
         self._known: dict[ir.Attribute, Origin] = {}
+        self._innermost: dict[ir.Attribute, tuple[list[Frame], list[str]]] = {}
         self._frames: list[Frame] = []
         self._callers: list[tuple[ir.Location, int]] = []
         """By depth, a caller's location, and where its frames begin."""
@@ -140,7 +179,7 @@ class OriginReader:
         frames: list[Frame] = []
         callers: list[tuple[ir.Location, int]] = []
         while isinstance(location, ir.CallSiteLoc):
-            frames += _innermost(location.callee, names)
+            self._add_innermost(location.callee, frames, names)
             location, depth = location.caller, len(callers)
             if depth < len(self._callers) and self._callers[depth][0] == location:
                 known, shift = self._callers[depth:], len(frames) - self._callers[depth][1]
@@ -149,14 +188,23 @@ class OriginReader:
                 break
             callers.append((location, len(frames)))
         else:
-            frames += _innermost(location, names)
+            self._add_innermost(location, frames, names)
         self._frames, self._callers = frames, callers
         return tuple(frames)
 
+    def _add_innermost(self, location: ir.Location, frames: list[Frame], names: list[str]) -> None:
+        """Adds the innermost frame of a location, and the names in it, to these lists."""
+        known = self._innermost.get(location.attr)
+        if known is None:
+            known = self._innermost[location.attr] = _innermost(location)
+        frames += known[0]
+        names += known[1]
 
-def _innermost(location: ir.Location, names: list[str]) -> list[Frame]:
-    """The innermost frame of a location, if it has one. The names in it are added to a list."""
+
+def _innermost(location: ir.Location) -> tuple[list[Frame], list[str]]:
+    """The innermost frame of a location, if it has one, and the names in the location."""
     frames: list[Frame] = []
+    names: list[str] = []
     pending: list[tuple[object, str]] = [(location, "")]
     while pending:
         here, function = pending.pop()
@@ -169,7 +217,7 @@ def _innermost(location: ir.Location, names: list[str]) -> list[Frame]:
             pending += [(each, "") for each in reversed(list(here.locations))]
         elif isinstance(here, ir.FileLineColLoc):
             frames.append(Frame(here.filename, here.start_line, function))
-    return frames[:1]
+    return frames[:1], names
 
 
 def origin_of(location: ir.Location) -> Origin:

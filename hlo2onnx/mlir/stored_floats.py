@@ -17,7 +17,7 @@ from hlo2onnx.mlir.quant.to_integers import KEEPS_STORED, update_signature
 from hlo2onnx.mlir.quant.types import with_element
 from hlo2onnx.mlir.types import STORED_FLOATS, element_type, is_tensor
 from hlo2onnx.mlir.values import constant_operation, dense, made, made_call, replace_uses_but
-from hlo2onnx.mlir.walk import MlirValue, operations_of, values_of
+from hlo2onnx.mlir.walk import MlirValue, operations_of, types_in, values_of
 
 DECODE = "hlo2onnx.decode_float"
 ENCODE = "hlo2onnx.encode_float"
@@ -48,7 +48,7 @@ def store_floats(module_operation: ir.Operation, elements: Collection[str]) -> N
     Raises:
         LoadError: An op needs the neighbour of a number in such a type.
     """
-    if not any(_stored(value, elements) for value in values_of(module_operation)):
+    if not any(_is_stored(mlir_type, elements) for mlir_type in types_in(module_operation)):
         return
     within: set[ir.Operation] = set()
     for operation in operations_of(module_operation):
@@ -84,9 +84,12 @@ def _stored(value: MlirValue, elements: Collection[str]) -> str | None:
     return element if element in elements else None
 
 
+def _is_stored(mlir_type: ir.Type, elements: Collection[str]) -> bool:
+    return is_tensor(mlir_type) and element_type(mlir_type) in elements
+
+
 def _storage_type(mlir_type: ir.Type, elements: Collection[str]) -> ir.Type:
-    is_stored = is_tensor(mlir_type) and element_type(mlir_type) in elements
-    return with_element(mlir_type, "ui8") if is_stored else mlir_type
+    return with_element(mlir_type, "ui8") if _is_stored(mlir_type, elements) else mlir_type
 
 
 # -- ops that compute ---------------------------------------------------------------------------

@@ -52,6 +52,14 @@ ELEMENT_TYPE = "hlo2onnx.element_type"
 """Metadata of inputs and outputs: the MLIR spelling of the float type whose bits uint8 holds."""
 
 
+_SPELLINGS: dict[type, str] = {
+    ir.BF16Type: "bf16",
+    ir.F16Type: "f16",
+    ir.F32Type: "f32",
+    ir.F64Type: "f64",
+}
+"""The MLIR spelling of the types that most tensors of floats have."""
+
 TYPE_OPSETS = {
     oir.DataType.FLOAT8E4M3FN: 19,
     oir.DataType.FLOAT8E4M3FNUZ: 19,
@@ -93,7 +101,9 @@ class TensorType:
 
 def element_type(mlir_type: ir.Type) -> str:
     """The MLIR spelling of a tensor's element type ("f32", "ui8", "complex<f32>")."""
-    return str(ir.RankedTensorType(mlir_type).element_type)
+    element = ir.RankedTensorType(mlir_type).element_type
+    known = _SPELLINGS.get(type(element))
+    return str(element) if known is None else known  # MLIR takes long to print
 
 
 def numpy_type(element: str) -> np.dtype:
@@ -134,8 +144,8 @@ def _awaited(mlir_type: ir.Type) -> ir.Type | None:
 
 def is_complex(mlir_type: ir.Type) -> bool:
     """Whether the type is a tensor of complex numbers."""
-    return is_tensor(mlir_type) and isinstance(
-        ir.RankedTensorType(mlir_type).element_type, ir.ComplexType
+    return isinstance(mlir_type, ir.RankedTensorType) and isinstance(
+        mlir_type.element_type, ir.ComplexType
     )
 
 

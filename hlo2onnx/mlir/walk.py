@@ -39,6 +39,12 @@ def values_of(module_operation: ir.Operation) -> Iterator[MlirValue]:
                 yield from block.arguments
 
 
+def types_in(module_operation: ir.Operation) -> set[ir.Type]:
+    """The types of all results and arguments of blocks. A module has far fewer types than
+    values."""
+    return {value.type for value in values_of(module_operation)}
+
+
 def module_of(operation: ir.Operation) -> ir.Operation:
     """The outermost operation around an operation: its module."""
     while operation.parent is not None:

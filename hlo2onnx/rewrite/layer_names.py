@@ -24,8 +24,10 @@ _OF_NO_LAYER = re.compile(r"(.*/)?(constant(_\d+)?|\d+)")
 
 def name_layers(graph: oir.Graph) -> None:
     """Renames nodes that read weights of one layer, and their outputs."""
-    names = Names()
     nodes = list(all_nodes(graph))
+    if not any(MODULES in node.metadata_props for node in nodes):
+        return
+    names = Names()
     for node in nodes:
         names.take([str(node.name), *(str(value.name) for value in node.outputs)])
     for each in (graph, *graph.subgraphs()):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.broadcasting import broadcast_shapes
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.threefry import THREEFRY
@@ -14,9 +15,11 @@ from hlo2onnx.ir.values import dtype_of, present, shape_of
 
 
 def _same_dtype(values: Sequence[oir.Value]) -> oir.DataType:
-    dtypes = {dtype_of(x) for x in values}
-    need(len(dtypes) == 1, f"operands of different types {sorted(d.name for d in dtypes)}")
-    return dtypes.pop()
+    first, *others = map(dtype_of, values)
+    if any(dtype != first for dtype in others):
+        names = sorted({dtype_of(x).name for x in values})
+        raise InternalError(f"operands of different types {names}")
+    return first
 
 
 _OF_OTHER_TYPE = frozenset({"BitCast", "Cast", "IsInf", "IsNaN", "Not"})

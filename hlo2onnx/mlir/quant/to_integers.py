@@ -17,7 +17,7 @@ from hlo2onnx.mlir.quant.accumulators import merge_accumulators
 from hlo2onnx.mlir.quant.types import Quantization, quantization_of, with_element
 from hlo2onnx.mlir.quant.uniform_quantize import as_arithmetic
 from hlo2onnx.mlir.values import dense, integers_of, made, made_call, replace_uses_but
-from hlo2onnx.mlir.walk import MlirValue, is_used, operations_of, values_of
+from hlo2onnx.mlir.walk import MlirValue, is_used, operations_of, types_in, values_of
 
 QUANTIZE = "stablehlo.uniform_quantize"
 DEQUANTIZE = "stablehlo.uniform_dequantize"
@@ -25,7 +25,7 @@ DEQUANTIZE = "stablehlo.uniform_dequantize"
 
 def is_quantized(module_operation: ir.Operation) -> bool:
     """Whether a value of the module has a quantized type."""
-    return any(quantization_of(value.type) for value in values_of(module_operation))
+    return any(map(quantization_of, types_in(module_operation)))
 
 
 # -- the module ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ numbers counts as missing, unless facts about the operands show that it is right
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import onnx_ir as oir
@@ -128,13 +128,14 @@ def _replace_nodes(graph: oir.Graph, kernels: Kernels, changes: Changes) -> list
         The nodes that it cannot run, and that nothing can replace.
     """
     refusals: list[Refusal] = []
+    workarounds = _workarounds_of(kernels.builder.target)
     pending = list(all_nodes(graph))
     while pending:
         made: list[oir.Node] = []
         for node in pending:
             kernels.builder.made.clear()
             label = label_of(node)
-            found = _replace_node(node, kernels)
+            found = _replace_node(node, kernels, workarounds)
             if isinstance(found, Refusal):
                 refusals.append(found)
             elif found:
@@ -144,11 +145,24 @@ def _replace_nodes(graph: oir.Graph, kernels: Kernels, changes: Changes) -> list
     return refusals
 
 
-def _replace_node(node: oir.Node, kernels: Kernels) -> bool | Refusal:
+def _workarounds_of(target: Target) -> dict[str, list[Decompose]]:
+    """For each operator what may replace its nodes for faults that the target has."""
+    return {
+        op_type: [make for fault, make in rows if target.has(fault)]
+        for op_type, rows in WORKAROUNDS.items()
+    }
+
+
+def _replace_node(
+    node: oir.Node, kernels: Kernels, workarounds: Mapping[str, Sequence[Decompose]]
+) -> bool | Refusal:
     """Whether a node was replaced; False if it stays. A refusal if it can neither stay nor go."""
     builder = kernels.builder
     kernels.note_ranges(node)
-    if _work_around(node, builder) or _decompose_newer(node, builder):
+    for make in () if node.domain else workarounds.get(node.op_type, ()):
+        if _replaced(node, builder, make):
+            return True
+    if _decompose_newer(node, builder):
         return True
     if fault := control_flow_fault(node, builder.target.flags, kernels.facts):
         return _refusal(node, f"{builder.target.name} runs no {fault}", NEXT)
@@ -162,6 +176,8 @@ def _replace_node(node: oir.Node, kernels: Kernels) -> bool | Refusal:
 def _guard(graph: oir.Graph, builder: TargetBuilder, facts: Facts, changes: Changes) -> None:
     """Replaces nodes that lose NaN, or give numbers outside the domain of their function."""
     flags = builder.target.flags
+    if not flags.loses_nan and not flags.ignores_domains:
+        return
     for node in list(all_nodes(graph)):
         guard: Decompose | None = None
         if flags.loses_nan and node.op_type in ("ReduceMax", "ReduceMin"):
@@ -172,14 +188,6 @@ def _guard(graph: oir.Graph, builder: TargetBuilder, facts: Facts, changes: Chan
         label = label_of(node)
         if guard is not None and _replaced(node, builder, guard):
             changes.replaced(label, builder.made)
-
-
-def _work_around(node: oir.Node, builder: TargetBuilder) -> bool:
-    """Replaces a node that the target computes wrongly among its neighbours; False for others."""
-    known = () if node.domain else WORKAROUNDS.get(node.op_type, ())
-    return any(
-        builder.target.has(fault) and _replaced(node, builder, make) for fault, make in known
-    )
 
 
 def _decompose_newer(node: oir.Node, builder: TargetBuilder) -> bool:

@@ -22,7 +22,7 @@ def oldest_opset(graphs: Sequence[oir.Graph], target: Target, newest: int) -> tu
         The opset, and the operators and types that the default opset lacks, as a text; "" for the
         default.
     """
-    nodes = [node for graph in graphs for node in all_nodes(graph) if not node.domain]
+    nodes = _of_each_kind(graphs)
     types = _types(graphs)
     needs: dict[str, None] = {}
     for opset in range(target.default_opset, newest):
@@ -34,14 +34,30 @@ def oldest_opset(graphs: Sequence[oir.Graph], target: Target, newest: int) -> tu
     return newest, ", ".join(needs)
 
 
+def _of_each_kind(graphs: Sequence[oir.Graph]) -> list[oir.Node]:
+    """ONNX's own nodes, one of each kind: `_is_lost` gives the same answer for all of a kind."""
+    kinds: dict[tuple[object, ...], oir.Node] = {}
+    for graph in graphs:
+        for node in all_nodes(graph):
+            if not node.domain:
+                attributes, inputs = tuple(node.attributes.data), len(node.inputs)
+                pairs = tuple(node_pairs(node))
+                kind = (node_key(node), main_dtype(node), pairs, attributes, inputs)
+                kinds.setdefault(kind, node)
+    return list(kinds.values())
+
+
 def _types(graphs: Sequence[oir.Graph]) -> list[oir.DataType]:
     """The element types of all values."""
     found: dict[oir.DataType, None] = {}
     for graph in graphs:
-        values = [*graph.inputs, *graph.outputs]
+        found.update(
+            (x.dtype, None) for x in (*graph.inputs, *graph.outputs) if x.dtype is not None
+        )
         for node in all_nodes(graph):
-            values += [*node.outputs, *(x for x in node.inputs if x is not None)]
-        found.update(dict.fromkeys(x.dtype for x in values if x.dtype is not None))
+            for x in (*node.outputs, *node.inputs):
+                if x is not None and x.dtype is not None:
+                    found[x.dtype] = None
     return list(found)
 
 

@@ -22,13 +22,14 @@ def conceal_conditions(model: oir.Model) -> None:
     does not fold Loops."""
     known = _KnownAtLoad(model)
     for graph in each_graph(model):
+        ifs = [node for node in all_nodes(graph) if node.op_type == "If"]
+        found = [(node, x) for node in ifs if (x := node.inputs[0]) is not None and known(x)]
+        if not found:
+            continue
         builder = GraphBuilder(graph, graph.opset_imports[""])
         builder.adopt(graph)
         concealed: dict[oir.Value, oir.Value] = {}
-        for node in all_nodes(graph):
-            condition = node.inputs[0] if node.op_type == "If" else None
-            if condition is None or not known(condition):
-                continue
+        for node, condition in found:
             if condition not in concealed:
                 concealed[condition] = _concealed(builder, condition)
             node.replace_input_with(0, concealed[condition])
@@ -39,7 +40,7 @@ class _KnownAtLoad:
 
     def __init__(self, model: oir.Model) -> None:
         self._known: set[oir.Value] = set()
-        for graph in reversed(list(each_graph(model))):
+        for graph in reversed(list(each_graph(model)) if model.functions else []):
             for node in all_nodes(graph):
                 function = model.functions.get((node.domain, node.op_type, ""))
                 if function is not None:
