@@ -35,6 +35,8 @@ PAUSE_SECONDS = 0.06
 """Before a block of runs: the threads of an idle session spin for a while."""
 
 ROWS, UPDATES, WIDTH = 1_000, 200_000, 64
+SHORT = 8
+"""Elements of a row that is written in order, one after the other."""
 WORDS, TOKENS = 5_000, 32_768
 
 
@@ -101,8 +103,9 @@ POINTS = 1_000_000
 
 CASES = {
     "segment_sum": Case(_segment_sum, lambda: (_numbers(UPDATES, WIDTH), _indices(UPDATES, ROWS))),
-    "at_set": Case(lambda x, i, u: x.at[i].set(u), _rows),
-    "at_set_unlike": Case(_unlike, _rows),
+    "at_set": Case(lambda x, i, u: x.at[i].set(u), _rows, ("ScatterElements",)),
+    "at_set_short": Case(lambda x, i, u: x.at[i].set(u), lambda: _rows(_numbers(UPDATES, SHORT))),
+    "at_set_unlike": Case(_unlike, lambda: _rows(_numbers(UPDATES, SHORT))),
     "at_add": Case(lambda x, i, u: x.at[i].add(u), _rows),
     "at_max": Case(lambda x, i, u: x.at[i].max(u), lambda: _rows(_some_nan())),
     "at_min_i32": Case(

@@ -6,12 +6,14 @@ A ScatterND of few elements works in one thread, in order, if the target says so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
 import onnx_ir as oir
 
+from dialect_handlers.common.iota import count_along
 from dialect_handlers.common.parts import each
 from dialect_handlers.common.regions import Combiner, neutral
 from dialect_handlers.common.scatter_updates import (
@@ -25,7 +27,7 @@ from dialect_handlers.common.scatter_updates import (
 from dialect_handlers.common.subgraphs import set_outputs
 from dialect_handlers.common.update_blocks import in_blocks
 from hlo2onnx.errors import InternalError
-from hlo2onnx.ir.dims import at_most, product
+from hlo2onnx.ir.dims import at_most, fixed, is_static, product
 from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -36,6 +38,8 @@ _EXTREMES = (Combiner.MINIMUM, Combiner.MAXIMUM)
 _MORE_BLOCKS = 4
 """Blocks of equal size are faster than a smaller one at the end. There may be more of them than the
 fewest possible: by one part in this many, or by two."""
+_UPDATES_PER_ROW = 4
+"""Updates for each row of an operand from which on copying its rows once more is no cost."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ def scatter_rows_in_order(
         xs: Tensors of shape (rows, ...).
         updates: Tensors of shape (updates, ...).
     """
+    if _keeps_few(em.costs, region, xs, updates):
+        return _last_written(em, xs, targets, updates)
     x, update = xs[0][0], updates[0][0]
     rows, valid = shape_of(x)[0], targets.valid
     is_one_block = targets.at_once == shape_of(update)[0]
@@ -105,11 +111,57 @@ def scatter_rows_in_order(
         index = compressed(em, targets.index(), counts)
         updates = each(partial(compressed, em, valid=counts), updates)
     else:
-        index = targets.beyond() if targets.beyond else _spared(em, targets.index(), valid(), rows)
+        index = _with_spare(em, targets, rows)
         xs = each(partial(with_spare_rows, em), xs)
     at_once = 0 if is_one_block else targets.at_once
     done = _combined(em, region, xs, em.cast(index, T.INT64), updates, at_once)
     return each(lambda x: em.slice(x, [0], [rows], axes=[0]), done)
+
+
+def _keeps_few(costs: Costs, region: Region, xs: Sequence[Parts], updates: Sequence[Parts]) -> bool:
+    """Whether most of very many rows are overwritten by later ones."""
+    if any(name != Combiner.RHS for name in region.combiners):
+        return False
+    rows, dims = shape_of(xs[0][0])[0], shape_of(updates[0][0])
+    if not is_static([rows, *dims]):
+        return False
+    count, *row = fixed(dims)
+    width = math.prod(row)
+    is_large = count * width > costs.ordered_scatter_elements
+    return is_large and width >= costs.last_row_elements and at_most(rows * _UPDATES_PER_ROW, count)
+
+
+def _last_written(
+    em: Emitter, xs: Sequence[Parts], targets: Targets, updates: Sequence[Parts]
+) -> list[Parts]:
+    """The tensors with the last row of the updates for each of their rows, if there is one. An
+    integer for each update is scattered, and no other row of the updates is read."""
+    rows, count = shape_of(xs[0][0])[0], shape_of(updates[0][0])[0]
+    index = targets.index() if targets.valid is None else _with_spare(em, targets, rows)
+    position = count_along(em, [count], 0, T.INT32)
+    none = em.expand(em.scalar(-1, T.INT32), [rows if targets.valid is None else rows + 1])
+    last = em.ScatterElements(none, em.reshape(index, [count]), position, axis=0, reduction="max")
+    last = em.slice(last, [0], [rows])
+    is_written = em.cast(em.GreaterOrEqual(last, em.scalar(0, T.INT32)), T.INT32)
+    # Old rows and, behind them, new ones. Where of the runtime may lose the sign of a zero.
+    place = em.Add(
+        count_along(em, [rows], 0, T.INT32), em.Mul(is_written, em.scalar(rows, T.INT32))
+    )
+
+    def chosen(x: oir.Value, update: oir.Value) -> oir.Value:
+        found = em.Gather(update, last, axis=0)
+        result: oir.Value = em.Gather(em.concat([x, found], 0), place, axis=0)
+        return result
+
+    return each(chosen, xs, updates)
+
+
+def _with_spare(em: Emitter, targets: Targets, rows: Dim) -> oir.Value:
+    """The index of each update; a spare row behind the operand for those that do not count."""
+    assert targets.valid is not None
+    return (
+        targets.beyond() if targets.beyond else _spared(em, targets.index(), targets.valid(), rows)
+    )
 
 
 def _spared(em: Emitter, index: oir.Value, valid: oir.Value, rows: Dim) -> oir.Value:

@@ -166,6 +166,10 @@ class Costs:
     ordered_scatter_copies: float = 1
     """Elements of an operand that may be copied for each element of updates that such a ScatterND
     takes: ScatterElements takes 4 to 12 ns for an element, a copy 0.2 ns."""
+    last_row_elements: float = math.inf
+    """Elements of the shortest row of which only the last update for each place is read, where very
+    many updates overwrite one another: 100,000 rows of 16 take 0.25 instead of 0.45 ms, of 8 as
+    long as in order."""
     narrow_indices: float = math.inf
     """Indices from which on their arithmetic is in i32, one column after the other: of 1,000,000
     numbers Where takes 10.5 ms in i64 and 0.2 ms in i32, Min 7 ms and 0.2 ms."""

@@ -137,6 +137,69 @@ def test_half_floats_are_rounded_once(
         assert got[0].tobytes() == want[0].tobytes()
 
 
+@pytest.fixture
+def last_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_costs(monkeypatch, **SMALL, last_row_elements=3)
+
+
+ELEMENTS = ["f32", "bf16", "complex<f32>", "i1", *map(wide, ["f64", "f16", "i8", "ui64"])]
+
+
+@pytest.mark.usefixtures("last_rows")
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("count", [20, wide(40)])
+def test_only_the_last_row_of_each_place_is_read(element: str, count: int) -> None:
+    run = rows(5, count).run(np.resize(LOOSE, count), "set", element)
+    run.has_no("Scan", "ScatterND", "Loop")
+    assert run.nodes["ScatterElements"] == 1
+
+
+@pytest.mark.usefixtures("last_rows")
+@pytest.mark.parametrize("case", [FRAMES_LAST, BATCHED_ROWS, *map(wide, [FRAMES, PAIRS, PATCHES])])
+def test_the_last_of_other_windows(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_costs(
+        monkeypatch, ordered_scatter_elements=4, ordered_scatter_copies=64, last_row_elements=1
+    )
+    for seed in range(2):
+        case.run(region="set", seed=seed)
+
+
+@pytest.mark.usefixtures("last_rows")
+def test_the_last_rows_at_indices_inside() -> None:
+    """No spare row; and special numbers as they are."""
+    x, u = np.ones((5, 3), np.float32), np.zeros((24, 3), np.float32)
+    u[::2], u[5], u[11] = -0.0, np.nan, -np.inf
+    places = np.resize([3, 0, 3, 1], 24).astype(np.int32)
+
+    def write(x: jax.Array, i: jax.Array, u: jax.Array) -> jax.Array:
+        return x.at[i].set(u, mode="clip")
+
+    run = against_jax(write, x, places, u).bit_exact()
+    assert run.nodes["ScatterElements"] == 1
+    run.has_no("Scan", "Slice")
+
+
+FEW: dict[str, tuple[Case, str]] = {
+    "few updates for each row": (rows(5, 19), "set"),
+    "short rows": (rows(5, 40, 2), "set"),
+    "few elements": (rows(2, 8), "set"),
+    "a sum": (rows(5, 40), "add"),
+}
+
+
+@pytest.mark.usefixtures("last_rows")
+@pytest.mark.parametrize("name", FEW)
+def test_all_rows_are_written(name: str) -> None:
+    case, combiner = FEW[name]
+    case.run(region=combiner).has_no("ScatterElements")
+
+
+def test_all_rows_are_written_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target names the length of a row."""
+    use_costs(monkeypatch, **SMALL, last_row_elements=4)
+    rows(5, 40).run(region="set").has_no("ScatterElements")
+
+
 @pytest.mark.parametrize("name", ["minimum", "maximum"])
 @pytest.mark.parametrize("width", [2, 40])
 def test_extremes_keep_nan(name: str, width: int) -> None:

@@ -85,6 +85,31 @@ def test_types_of_what_is_skipped() -> None:
         assert rewrite.nodes["If"] == 1
 
 
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("largest", [5, 7])
+@pytest.mark.parametrize("in_else", [False, True])
+def test_a_branch_shares_what_is_selected(mask: str, largest: int, in_else: bool) -> None:
+    """Made if the condition holds somewhere, or if the branch is taken."""
+    inputs = conditions(mask) | {"y": np.full(4, largest, np.float32)}
+    rewrite = Rewrite(
+        lambda b, c, x, y: shared_with(b, c, x, y, in_else=in_else),
+        inputs,
+        SkipUnselected(),
+        target=THREE,
+    )
+    assert rewrite.fired["skip-unselected"] == 1
+    assert rewrite.nodes["If"] == 2
+    assert rewrite.nodes["Or"] == 1
+    assert rewrite.nodes["Not"] == int(in_else)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_a_number_elsewhere(mask: str) -> None:
+    """The Where that all others read is made in the If, and is the number where that skips it."""
+    rewrite = Rewrite(selected_number, conditions(mask), SkipUnselected(), target=THREE)
+    rewrite.gives(*SKIPPING, "Expand", "Where", "Neg", "Neg", "Neg", "Abs", "Sqrt")
+
+
 def many(b: GraphBuilder, x: Values) -> Values:
     return negated(b, x, 3)
 
@@ -92,6 +117,57 @@ def many(b: GraphBuilder, x: Values) -> Values:
 def is_read_elsewhere(b: GraphBuilder, c: Values, x: Values, y: Values) -> list[Values]:
     near = b.Abs(negated(b, x, 2))
     return [b.Where(c, b.Neg(near), y), near]
+
+
+def branches(b: GraphBuilder, condition: Values, then: Values, other: Values) -> Values:
+    """An If whose branches negate an outer value each."""
+    graphs = {}
+    for name, x in (("then_branch", then), ("else_branch", other)):
+        with b.subgraph([], name) as graphs[name]:
+            graphs[name].outputs.append(b.Neg(x))
+    types = [(oir.DataType.FLOAT, oir.Shape([4]))]
+    return b.node("If", [condition], graphs, types)[0]
+
+
+def shared_with(
+    b: GraphBuilder,
+    c: Values,
+    x: Values,
+    y: Values,
+    *,
+    in_else: bool = False,
+    in_both: bool = False,
+    is_before: bool = False,
+    is_read: bool = False,
+    decides: bool = False,
+) -> list[Values]:
+    """What a Where selects is read in a branch, too."""
+    made = many(b, x)
+    taken = b.Greater(b.ReduceMax(y, keepdims=0), b.scalar_like(6, y))
+    sides = (y, made) if in_else else (made, made if in_both else y)
+    early = [branches(b, taken, *sides)] if is_before else []
+    where = b.Where(c, made, y)
+    if decides:
+        taken = b.Greater(b.ReduceMax(where, keepdims=0), b.scalar_like(6, y))
+    return [where, *(early or [branches(b, taken, *sides)]), *([made] if is_read else [])]
+
+
+def selected_number(
+    b: GraphBuilder,
+    c: Values,
+    x: Values,
+    y: Values,
+    *,
+    is_before: bool = False,
+    other: Values | None = None,
+    condition: Values | None = None,
+) -> list[Values]:
+    """A selection within what is skipped is a number elsewhere, and all others read it."""
+    two = b.scalar_like(2, x)
+    inner = b.Where(condition or c, negated(b, x, 2), other or two)
+    early = [b.Abs(inner)] if is_before else []
+    where = b.Where(c, b.Neg(inner), b.Sqrt(y))
+    return [where, *(early or [b.Abs(inner)])]
 
 
 def is_an_output(b: GraphBuilder, c: Values, x: Values, y: Values) -> list[Values]:
@@ -110,6 +186,15 @@ NEAR_MISSES: dict[str, Any] = {
         b.slice(c, [0], [3]), many(b, b.slice(x, [0], [3])), b.slice(y, [0], [3])
     ),
     "scalars": lambda b, c, x, y: b.Where(c, many(b, b.reshape(b.slice(x, [0], [1]), ())), y),
+    "both branches": lambda b, c, x, y: shared_with(b, c, x, y, in_both=True),
+    "an earlier branch": lambda b, c, x, y: shared_with(b, c, x, y, is_before=True),
+    "a branch that the Where decides": lambda b, c, x, y: shared_with(b, c, x, y, decides=True),
+    "a branch and a result": lambda b, c, x, y: shared_with(b, c, x, y, is_read=True),
+    "a selected number": lambda b, c, x, y: selected_number(b, c, x, y, is_before=True),
+    "a selected variable": lambda b, c, x, y: selected_number(b, c, x, y, other=x),
+    "a number of another condition": lambda b, c, x, y: selected_number(
+        b, c, x, y, condition=b.Less(x, y)
+    ),
 }
 
 

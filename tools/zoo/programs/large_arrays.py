@@ -80,3 +80,21 @@ def numpyro_counts() -> Built:
     rng = np.random.default_rng(3)
     means = jnp.asarray(rng.uniform(1, 40, 100_000), jnp.float32)
     return likelihood, (means, jnp.float32(3.5), jnp.asarray(rng.poisson(means), jnp.int32))
+
+
+@program("numpyro")
+def numpyro_proportions() -> Built:
+    """The log likelihood of 100,000 proportions whose means are given, and its gradient: beta."""
+    from numpyro import distributions
+
+    def likelihood(logits, concentration, proportions):
+        means = jax.nn.sigmoid(logits)
+        given = distributions.BetaProportion(means, concentration)
+        return given.log_prob(proportions).sum()
+
+    def with_gradient(logits, concentration, proportions):
+        return jax.value_and_grad(likelihood, (0, 1))(logits, concentration, proportions)
+
+    logits = jnp.clip(0.5 * normal(100_000), -1, 1)
+    shares = 0.01 + 0.98 * _places(100_000, 4)
+    return with_gradient, (logits, jnp.float32(3.0), shares)
