@@ -33,6 +33,8 @@ _BOUNDED = {
     "Sin": FloatRange(-1.0, 1.0),
     "Cos": FloatRange(-1.0, 1.0),
     "Exp": FloatRange(0.0, math.inf),
+    "ReduceL2": FloatRange(0.0, math.inf),
+    "ReduceSumSquare": FloatRange(0.0, math.inf),
     "Sqrt": FloatRange(0.0, math.inf),
 }
 
@@ -64,6 +66,13 @@ def float_range_of_node(
         return FloatRange(*union(list(_choices(node, dtype, float_range))))
     if node.op_type == "Concat":
         return FloatRange(*union([float_range(x) for x in inputs]))
+    if node.op_type in _SUMS:
+        low, high = float_range(inputs[0])
+        return FloatRange(0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
+    if node.op_type == "Mul" and inputs[0] is inputs[1] and dtype.bitwidth >= 16:
+        magnitude = FloatRange(*map(float, magnitudes(*float_range(inputs[0]))))
+        known = _monotonic("Mul", dtype, [magnitude, magnitude])
+        return FloatRange(max(known.low, 0.0), known.high)
     if node.op_type not in MONOTONIC or (node.op_type in _ROUNDING and dtype.bitwidth < 16):
         return ANYTHING
     ranges = [float_range(x) for x in inputs]
@@ -73,6 +82,7 @@ def float_range_of_node(
 
 
 _ROUNDING = frozenset({"Add", "Mul", "Sub"})
+_SUMS = frozenset({"ReduceMean", "ReduceSum"})
 
 
 def _choices(

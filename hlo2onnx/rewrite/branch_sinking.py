@@ -16,8 +16,8 @@ def sink_into_branches(graph: oir.Graph) -> int:
     """Moves nodes in front of an If that only one of its branches reads into that branch; returns
     how many. They then run only if the branch is taken.
 
-    Nodes with bodies of their own stay. So do nodes of constants, which runtimes compute when they
-    load a model, and Transposes, which runtimes fuse with products in the same graph.
+    Loops stay. So do nodes of constants, which runtimes compute when they load a model, and
+    Transposes, which runtimes fuse with products in the same graph.
     """
     count = 0
     for node in nodes_in(graph):
@@ -40,12 +40,17 @@ def _fill(branch: oir.Graph, around: oir.Graph) -> int:
             if all(use_count(y) == read[y] for y in node.outputs) and _is_movable(node):
                 around.remove(node)
                 branch.insert_before(branch[0], node)
-                pending.append(node)
+                pending += [node, *_inner_nodes(node)]
                 moved += 1
     return moved
 
 
 def _is_movable(node: oir.Node) -> bool:
     reads = any(x is not None and x.const_value is None for x in node.inputs)
-    is_plain = is_repeatable(node) and not subgraphs(node) and node.op_type != "Transpose"
+    stays = node.op_type in ("Loop", "Scan", "Transpose")
+    is_plain = not stays and all(map(is_repeatable, (node, *_inner_nodes(node))))
     return is_plain and reads and not any(x.is_graph_output() for x in node.outputs)
+
+
+def _inner_nodes(node: oir.Node) -> list[oir.Node]:
+    return [inner for body in subgraphs(node) for inner in all_nodes(body)]

@@ -60,6 +60,9 @@ class Costs:
     peeled_nodes: float = 0
     """Nodes of a trip that may be there twice, so that the first one is simpler than the others: it
     also does without the loop and a branch, which take as long as ten nodes for 16 states."""
+    branch_nodes: float = math.inf
+    """Nodes that a branch must spare a trip that else selects: as many as each of two branches runs
+    less than both and the selections, on average."""
     fission_nodes: float = math.inf
     """Nodes that a trip must be spared for a second loop to pay: that costs three in each trip."""
     trip_bytes: float = 0

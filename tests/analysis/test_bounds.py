@@ -22,6 +22,11 @@ _BITS = ["BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mod", "RIGHT", "LEFT",
 _COMPARED = ["Less", "LessOrEqual", "Greater", "GreaterOrEqual"]
 _FLOATS = [
     "Add",
+    "Square",
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceSumSquare",
+    "ReduceL2",
     "Max",
     "Min",
     "Mul",
@@ -64,6 +69,10 @@ def _on_floats(b: GraphBuilder, x: oir.Value, steps: list[tuple[str, float]]) ->
         k = b.const(np.array([item], np.float32))
         if op_type in ("Add", "Max", "Min", "Mul", "Sub"):
             x = b.op(op_type, x, k)
+        elif op_type == "Square":
+            x = b.Mul(x, x)
+        elif op_type.startswith("Reduce"):
+            x = b.op(op_type, x, b.i64([0]), keepdims=1)
         elif op_type == "Clip":
             x = b.Clip(x, b.scalar(min(item, 5), T.FLOAT), b.scalar(max(item, 5), T.FLOAT))
         elif op_type == "Where":
@@ -178,6 +187,14 @@ def test_modulo_takes_the_sign_of_the_divisor(fmod: int, expected: Range | None)
         ([("Clip", 9.0), ("Greater", 20.0)], FloatRange(5.0, 9.0)),
         ([("NotLess", math.nan)], ANYTHING),
         ([("Greater", 0.0)], ANYTHING),
+        ([("Square", 0)], FloatRange(0.0, math.inf)),
+        ([("Clip", -3.0), ("Square", 0)], FloatRange(0.0, 25.0)),
+        ([("Clip", 9.0), ("Square", 0)], FloatRange(25.0, 81.0)),
+        ([("Square", 0), ("ReduceSum", 0), ("Add", 2.0)], FloatRange(2.0, math.inf)),
+        ([("Abs", 0), ("Neg", 0), ("ReduceMean", 0)], FloatRange(-math.inf, 0.0)),
+        ([("ReduceSum", 0)], ANYTHING),
+        ([("ReduceSumSquare", 0)], FloatRange(0.0, math.inf)),
+        ([("ReduceL2", 0)], FloatRange(0.0, math.inf)),
         ([("Greater", 1e-39)], ANYTHING),
     ],
 )

@@ -64,6 +64,35 @@ def test_transposes_and_random_numbers_stay() -> None:
     assert not sink_into_branches(graph_of(lambda b, x: drawn(b, x)))
 
 
+def choice(b: GraphBuilder, x: Value, random: bool = False) -> Value:
+    """What another If returns, of which a branch reads what it makes of x."""
+    y, graphs = b.Neg(x), []
+    for make in (b.Sin, lambda y: drawn(b, y) if random else b.Cos(y)):
+        with b.subgraph([], "inner") as graph:
+            graph.outputs.append(make(y))
+        graphs.append(graph)
+    condition = b.Less(b.ReduceMax(x, keepdims=0), b.scalar_like(9, x))
+    branches = {"then_branch": graphs[0], "else_branch": graphs[1]}
+    (result,) = b.node("If", [condition], branches, [(dtype_of(y), shape_of(y))])
+    return result
+
+
+def test_another_branch_moves_with_what_it_reads() -> None:
+    graph = graph_of(choice)
+    assert sink_into_branches(graph) >= 4
+    (branching,) = (node for node in graph if node.op_type == "If")
+    chosen = [node.op_type for node in subgraphs(branching)[0]]
+    assert {"Neg", "ReduceMax", "Less", "If"} <= set(chosen)
+    assert chosen.index("Neg") < chosen.index("If")
+    assert "Neg" not in [node.op_type for node in graph]
+
+
+def test_a_branch_with_random_numbers_stays() -> None:
+    graph = graph_of(lambda b, x: choice(b, x, random=True))
+    sink_into_branches(graph)
+    assert len([node for node in graph if node.op_type == "If"]) == 2
+
+
 def test_the_condition_stays() -> None:
     """It would be made after it is read."""
 

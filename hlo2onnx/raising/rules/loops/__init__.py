@@ -27,6 +27,7 @@ from hlo2onnx.raising.rules.loops import (
     trip_limit,
     trip_table,
     unmask_state,
+    where_to_branch,
     while_fission,
 )
 from hlo2onnx.raising.rules.nn import rnn
@@ -69,4 +70,5 @@ LOOP_RULES: tuple[Rule, ...] = (
     horizontal_fusion.HorizontalFusion(),
     carry_recomputed.CarryRecomputed(),
     loop_peel.LoopPeel(),
+    where_to_branch.WhereToBranch(),
 )
