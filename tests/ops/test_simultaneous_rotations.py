@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -99,6 +99,31 @@ def test_general_matrices(dtype: str) -> None:
         check_singular(a.astype(dtype))
 
 
+def test_large_matrices_with_a_bound_of_the_angles() -> None:
+    """Without the bound, 50 steps do not suffice for the first one."""
+    place = np.arange(64)
+    clusters = np.where(place < 32, 1, 2) + 1e-15 * place
+    toeplitz = 1 / (1 + abs(place[:, None] - place))
+    for a in [toeplitz, with_eigenvalues(*clusters), np.eye(64)[::-1] + 1e-5 * toeplitz]:
+        check_singular(a)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        simultaneous.MOST_JOINED,
+        pytest.param(simultaneous.MOST_JOINED + 1, marks=pytest.mark.wide),
+        simultaneous.LEAST_BOUNDED,
+    ],
+)
+def test_equal_values_where_the_form_of_a_step_changes(size: int) -> None:
+    """Left and right vectors of equal values turn by exactly the same angles."""
+    place = np.arange(size)
+    values = with_eigenvalues(*(np.where(place % 2, 1, -1) + 1e-5 * place))
+    for a in [values, np.linalg.qr(matrix((size, size), "float64"))[0]]:
+        check_singular(a.astype(np.float32))
+
+
 @pytest.mark.parametrize("columns", [3, pytest.param(5, marks=pytest.mark.wide)])
 def test_matrices_with_more_rows_than_columns(columns: int) -> None:
     """The unit vectors of the missing columns do not mix with the others."""
@@ -174,13 +199,13 @@ def test_sizes_that_are_rotated(shape: tuple[int, ...], suits: bool) -> None:
     assert simultaneous.suits(jnp.zeros(shape), 32) == suits
 
 
-def test_the_loop_is_short() -> None:
+@pytest.mark.parametrize(("function", "most"), [(jnp.linalg.eigh, 34), (jnp.linalg.svd, 40)])
+def test_the_loop_is_short(function: Callable[..., object], most: int) -> None:
     """Its cost is that of its nodes."""
 
     def longest(graph: object) -> int:
         loops = [node for node in graph.node if node.op_type == "Loop"]  # type: ignore[attr-defined]
         return max(len(node.attribute[0].g.node) for node in loops)
 
-    a = hermitian((8, 8), "float32")
-    model = hlo2onnx.translate(text_of(jnp.linalg.eigh, a)).model_proto
-    assert longest(model.graph) <= 48
+    model = hlo2onnx.translate(text_of(function, hermitian((8, 8), "float32"))).model_proto
+    assert longest(model.graph) <= most

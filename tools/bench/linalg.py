@@ -134,8 +134,9 @@ JAX calls LAPACK for these functions. The model has loops of ONNX operators inst
 * *defect*: distance of the unitary factors from orthogonality. Residual and defect are multiples
   of n times the rounding error.
 * *nodes*: the count hardly grows with the matrix. Larger matrices need a few more nodes, for
-  tables that are not computed beforehand and for blocks that do not fit. `eigh` and `svd` of more
-  than 64 rows have up to three times the nodes: large parts of a matrix have their own nodes.
+  tables that are not computed beforehand and for blocks that do not fit. `eigh` of more than 96
+  rows and `svd` of more than 80, in f64 80 and 48, have up to three times the nodes: large parts of
+  a matrix have their own nodes.
 
 `eig` finds the eigenvalues of a matrix that is not Hermitian one after the other, in LAPACK's
 order, by a reflection for each row. This is slow, so use it for small matrices.

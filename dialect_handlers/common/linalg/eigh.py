@@ -38,7 +38,7 @@ def eigh(a: jax.Array, *, lower: bool) -> Pair:
     def by_division() -> Pair:
         return over_batch(_eigh, 2, a)
 
-    if jnp.iscomplexobj(a) or not simultaneous.suits(a, simultaneous.MOST_OF_EIGENVALUES):
+    if not simultaneous.suits(a, simultaneous.MOST_OF_EIGENVALUES.get(a.dtype.name, 0)):
         return by_division()
     moderate, scale = over_batch(scaled, 2, a)
     rows, values, diagonal, good = simultaneous.eigenvalues_and_vectors(moderate)

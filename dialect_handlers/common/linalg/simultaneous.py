@@ -2,11 +2,11 @@
 once.
 
 A rotation of two rows by a small angle is about I + K, with an antisymmetric K that has two
-elements. Here K has the angles of all pairs, and an orthogonal matrix close to exp(K) takes the
-place of a whole sweep of rotations. Elements beside the diagonal that are large limit all angles;
-when they are small, the angles are those of Jacobi. The convergence is then quadratic: ten steps
-are usual. Nothing proves that the steps suffice for every matrix, so the results say whether they
-did.
+elements (Golub and Van Loan, Matrix Computations, 8.5: Jacobi methods). Here K has the angles of
+all pairs, and an orthogonal matrix close to exp(K) takes the place of a whole sweep of rotations.
+Elements beside the diagonal that are large limit all angles; when they are small, the angles are
+those of Jacobi. The convergence is then quadratic: ten steps are usual. Nothing proves that the
+steps suffice for every matrix, so the results say whether they did.
 
 Vectors are the rows of X / sqrt(2): then no product needs a factor.
 """
@@ -22,16 +22,29 @@ from jax import lax
 
 from dialect_handlers.common.linalg.blocks import Pair
 
-MOST_OF_EIGENVALUES = 64
-"""Rows and columns. A step needs few operations, but about ten products of matrices."""
-MOST_OF_SINGULAR_VALUES = {"float32": 64, "float64": 32}
+MOST_OF_EIGENVALUES = {"float32": 96, "float64": 80}
+"""Rows and columns, by type. A step needs few operations, but about ten products of matrices.
+Random matrices of 128 and 96 rows take as long as by division; others need more steps."""
+MOST_OF_SINGULAR_VALUES = {"float32": 80, "float64": 48}
 """The same; a step needs twice the products."""
 MOST_STEPS = 50
 """The number that hard matrices need. Random ones need 6 to 25."""
 
+LEAST_BOUNDED = 16
+"""Rows from which on a bound of the norm of K saves more steps than it costs operations."""
+MOST_JOINED = 12
+"""Rows of a matrix whose left and right singular vectors are rotated as one matrix. It has half
+the operations, with four times the terms."""
+
 _CORRECTIONS = {4: 3, 8: 4}
 """Steps that make X orthogonal again, by bytes of a number. Each squares the error. Values that are
 close to each other, but not equal, need an error as small as their distance."""
+
+_DAMPING = 0.1
+_OWN = 1.8
+"""How much all elements, and the own one of a pair, limit an angle if the norm of K is bounded."""
+_LARGEST_ANGLE = 1.0
+"""The bound, which keeps the corrections accurate."""
 
 
 class Eigen(NamedTuple):
@@ -78,21 +91,14 @@ class _Rotated(NamedTuple):
     Attributes:
         values: Its diagonal, and zeros [..., n, n].
         beside: Its other elements.
-        square: The sum of their squares [..., 1, 1].
-        going: bool[..., 1, 1], whether that, or the error of the rotations, is still too large.
+        square: The sum of their squares, [] or [..., 1, 1].
+        going: Whether that, or the error of the rotations, is still too large; bool of this shape.
     """
 
     values: jax.Array
     beside: jax.Array
     square: jax.Array
     going: jax.Array
-
-    @property
-    def damping(self) -> jax.Array:
-        """What limits the angles; infinite for the matrices of a batch that are done."""
-        if self.values.ndim == 2:
-            return self.square
-        return jnp.where(self.going, self.square, np.inf)
 
 
 class _Eigen(NamedTuple):
@@ -112,8 +118,9 @@ class _Limits:
     """The constants of matrices [..., n, n].
 
     Attributes:
-        norm: The sum of their squares [..., 1, 1].
-        tie: A difference that is negligible but not 0, [..., 1, 1].
+        norm: The sum of their squares, [] or [..., 1, 1].
+        limit: The sum of the squares beside the diagonal at the end, of the same shape.
+        bounded: Whether the norm of K is bounded.
     """
 
     def __init__(self, a: jax.Array) -> None:
@@ -122,7 +129,10 @@ class _Limits:
         self.epsilon = jnp.finfo(a.dtype).eps
         self.norm = _square(a)
         self.limit = self.n * min(self.n / 2, 4) * self.epsilon**2 * self.norm
-        self.tie = self.epsilon**2 * jnp.sqrt(self.norm)
+        self.bounded = self.n >= LEAST_BOUNDED
+        # For equal values: K stays antisymmetric, and the rows of U below n rotate in a thin A.
+        tiny = jnp.finfo(a.dtype).tiny
+        self.signs = np.where(np.tri(self.n, k=-1), tiny, -tiny).astype(a.dtype)
 
     def rotated(self, s: jax.Array, beside: jax.Array, error: jax.Array | None) -> _Rotated:
         """A matrix, of which `beside` is all but the diagonal."""
@@ -132,21 +142,26 @@ class _Limits:
             going |= error > self.epsilon
         return _Rotated(s * self.unit, beside, square, going)
 
-    def start(self, shape: tuple[int, ...]) -> jax.Array:
-        """X of the unit matrices."""
-        return jnp.broadcast_to(np.sqrt(0.5).astype(self.dtype) * self.unit, shape)
+    def damping(self, now: _Rotated, factor: float = 1) -> jax.Array:
+        """What limits the angles; infinite for the matrices of a batch that are done."""
+        factor *= _DAMPING if self.bounded else 1
+        damping = (now.square if factor == 1 else factor * now.square) + self.limit
+        return damping if now.values.ndim == 2 else jnp.where(now.going, damping, np.inf)
 
-    def vectors(self, x: jax.Array, first: _Rotated) -> jax.Array:
-        """The vectors of X. NaN makes all of them NaN.
+    def angles(
+        self, beside: jax.Array, difference: jax.Array, damping: jax.Array, least: jax.Array | float
+    ) -> jax.Array:
+        """The angles that make the elements 0, where these are small. The sum of their squares is
+        at most 1, if the damping is the sum of the squares of the elements.
 
         Args:
-            first: The matrix before any rotation.
+            least: Differences below this one turn backwards.
         """
-        x = np.sqrt(2).astype(self.dtype) * x
-        # The root of 2 is not exact.
-        x = x + 0.5 * ((self.unit - x @ jnp.swapaxes(x, -1, -2)) @ x)
-        x = jnp.where(first.square == 0, self.unit, x)
-        return jnp.where(jnp.isfinite(self.norm), x, np.nan)
+        square = difference * difference + damping
+        if self.bounded:
+            square += _OWN * (beside * beside)
+        root = jnp.sqrt(square)
+        return beside / (difference + jnp.where(difference < least, -root, root))
 
     def good(self, end: _Rotated) -> jax.Array:
         """Whether all matrices are diagonal, or were NaN before."""
@@ -161,7 +176,6 @@ def eigenvalues_and_vectors(a: jax.Array) -> Eigen:
     """
     limits = _Limits(a)
     lower = np.tri(limits.n, k=-1, dtype=a.dtype)
-    tie = (1 - 2 * lower) * limits.tie
     twice = a + a
 
     def rotated(s: jax.Array, error: jax.Array | None = None) -> _Rotated:
@@ -171,16 +185,16 @@ def eigenvalues_and_vectors(a: jax.Array) -> Eigen:
 
     def step(state: _Eigen) -> _Eigen:
         now, x, steps = state
-        rows, columns = _sums(now.values)
-        x, error = _turned(x, _half_angles(now.beside, rows - columns - tie, now.damping))
+        difference, _ = _differences_and_totals(now.values)
+        half = limits.angles(now.beside, difference, limits.damping(now), limits.signs)
+        x, error = _turned(x, half, half + half, limits.bounded)
         return _Eigen(rotated(x @ twice @ jnp.swapaxes(x, -1, -2), error), x, steps + 1)
 
     first = rotated(a)
-    start = _Eigen(first, limits.start(a.shape), np.int32(0))
+    start = _Eigen(first, _start(a.shape, a.dtype), np.int32(0))
     end = lax.while_loop(_going, step, start)
     values = jnp.sum(end.now.values, -1)
-    diagonal = first.square[..., 0, 0] == 0
-    return Eigen(limits.vectors(end.x, first), values, diagonal, limits.good(end.now))
+    return Eigen(_vectors(end.x, first, limits.norm), values, _is_zero(first), limits.good(end.now))
 
 
 def singular_values_and_vectors(a: jax.Array) -> Singular:
@@ -191,10 +205,20 @@ def singular_values_and_vectors(a: jax.Array) -> Singular:
     m, n = a.shape[-2:]
     # Columns of zeros. Their rows and columns of V stay those of the unit matrix.
     a = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, m - n)])
-    limits = _Limits(a)
     sides = np.array(np.arange(m) < n, a.dtype)
-    right_sides = sides[:, None] * sides
-    tie = (1 - 2 * np.tri(m, k=-1, dtype=a.dtype)) * limits.tie
+    right = sides[:, None] * sides
+    joined = a.ndim == 2 and m <= MOST_JOINED
+    found = _singular_of_joined(a, right) if joined else _singular(a, right)
+    return found._replace(right=found.right[..., :n, :n], values=found.values[..., :n])
+
+
+def _singular(a: jax.Array, right: np.ndarray) -> Singular:
+    """The results of `singular_values_and_vectors` for square matrices.
+
+    Args:
+        right: The angles of the right vectors that are not 0, as a matrix of ones.
+    """
+    limits = _Limits(a)
     twice = a + a
 
     def rotated(s: jax.Array, error: jax.Array | None = None) -> _Rotated:
@@ -202,64 +226,135 @@ def singular_values_and_vectors(a: jax.Array) -> Singular:
 
     def step(state: _Singular) -> _Singular:
         now, u, v, steps = state
-        rows, columns = _sums(now.values)
-        mirrored = jnp.swapaxes(now.beside, -1, -2)
-        difference, total = rows - columns + tie, rows + columns + limits.tie
-        # The sum and the difference of the angles on the left and on the right.
-        both, apart = jnp.split(
-            _half_angles(
-                jnp.concatenate([now.beside + mirrored, mirrored - now.beside], -2),
-                jnp.concatenate([difference, total], -2),
-                2 * now.damping,
-            ),
-            2,
-            -2,
-        )
-        left, right = 0.5 * (both + apart), 0.5 * (both - apart)
-        u, left_error = _turned(u, left)
-        v, right_error = _turned(v, right if m == n else right * right_sides)
+        both, apart = _sum_and_difference_of_angles(limits, now)
+        left, other = both + apart, both - apart
+        other = other if right.all() else other * right
+        u, left_error = _turned(u, 0.5 * left, left, limits.bounded)
+        v, right_error = _turned(v, 0.5 * other, other, limits.bounded)
         s = u @ twice @ jnp.swapaxes(v, -1, -2)
         return _Singular(rotated(s, left_error + right_error), u, v, steps + 1)
 
     first = rotated(a)
-    unit = limits.start(a.shape)
+    unit = _start(a.shape, a.dtype)
     end = lax.while_loop(_going, step, _Singular(first, unit, unit, np.int32(0)))
     return Singular(
-        limits.vectors(end.u, first),
-        limits.vectors(end.v, first)[..., :n, :n],
-        jnp.sum(end.now.values, -1)[..., :n],
-        first.square[..., 0, 0] == 0,
+        _vectors(end.u, first, limits.norm),
+        _vectors(end.v, first, limits.norm),
+        jnp.sum(end.now.values, -1),
+        _is_zero(first),
         limits.good(end.now),
     )
 
 
-def _going(state: _Eigen | _Singular) -> jax.Array:
-    return jnp.any(state.now.going) & (state.steps < MOST_STEPS)
+def _singular_of_joined(a: jax.Array, right: np.ndarray) -> Singular:
+    """The results of `_singular` for a matrix [m, m], with X = [U, 0; 0, V].
+
+    Matrices that belong to U and to V are above one another. Products with constants put them
+    together: in each element of such a product, all terms but one or two are 0.
+    """
+    m = a.shape[0]
+    limits = _Limits(a)
+    unit, ones = limits.unit, np.ones((m, m), a.dtype)
+    twice = jnp.pad(a + a, [(0, m), (m, 0)])
+    parts = np.block([[unit, unit], [unit, -unit]])
+    sides = np.block([[ones, 0 * ones], [0 * ones, right]])
+
+    def rotated(s: jax.Array, error: jax.Array | None = None) -> _Rotated:
+        return limits.rotated(s, s * (1 - unit), error)
+
+    def step(state: _Eigen) -> _Eigen:
+        now, x, steps = state
+        beside = parts[:, m:] @ now.beside + parts[:, :m] @ now.beside.T
+        difference = parts[:, :m] @ (now.values @ ones) - np.concatenate([ones, -ones]) @ now.values
+        signs = np.concatenate([limits.signs, 0 * ones])
+        whole = parts @ limits.angles(beside, difference, limits.damping(now, 2), signs)
+        whole = jnp.concatenate([whole, whole], 1) * sides
+        x, error = _turned(x, 0.5 * whole, whole, bounded=False)
+        u, v = jnp.split(x, 2)
+        return _Eigen(rotated(u @ twice @ v.T, error), x, steps + 1)
+
+    first = rotated(a)
+    end = lax.while_loop(_going, step, _Eigen(first, _start((2 * m, 2 * m), a.dtype), np.int32(0)))
+    x = _vectors(end.x, first, limits.norm)
+    values = jnp.sum(end.now.values, -1)
+    return Singular(x[:m, :m], x[m:, m:], values, _is_zero(first), limits.good(end.now))
 
 
-def _square(x: jax.Array) -> jax.Array:
-    return jnp.sum(x * x, (-2, -1), keepdims=True)
+def _sum_and_difference_of_angles(limits: _Limits, now: _Rotated) -> Pair:
+    """The sum and the difference of the angles on the left and on the right, [..., n, n]."""
+    mirrored = jnp.swapaxes(now.beside, -1, -2)
+    difference, total = _differences_and_totals(now.values)
+    damping = limits.damping(now, 2)
+    return (
+        limits.angles(now.beside + mirrored, difference, damping, limits.signs),
+        limits.angles(mirrored - now.beside, total, damping, 0),
+    )
 
 
-def _sums(x: jax.Array) -> Pair:
-    """The sums of rows [..., n, 1] and of columns [..., 1, n]."""
-    return jnp.sum(x, -1, keepdims=True), jnp.sum(x, -2, keepdims=True)
+def _turned(x: jax.Array, half: jax.Array, whole: jax.Array, bounded: bool) -> Pair:
+    """X after the rotations with K, and the error of their orthogonality before the last
+    correction.
 
-
-def _half_angles(beside: jax.Array, difference: jax.Array, damping: jax.Array) -> jax.Array:
-    """Half the angles that make the elements 0, where these are small. The sum of their squares
-    is at most 1, if the damping is the sum of the squares of the elements."""
-    root = jnp.sqrt(difference * difference + damping)
-    return beside / (difference + jnp.where(difference < 0, -root, root))
-
-
-def _turned(x: jax.Array, half: jax.Array) -> Pair:
-    """X after the rotations with K = 2 half, and the error of their orthogonality before the last
-    correction."""
-    x = x + 2 * (half @ (x + half @ x))
+    Args:
+        half, whole: K / 2 and K.
+        bounded: Whether K is made smaller if it is large.
+    """
+    if bounded:
+        square = half @ half
+        # Angles t of K are those of pairs: t^4 <= |K^2|^2 / 2 = 8 |(K / 2)^2|^2.
+        most = np.asarray(_LARGEST_ANGLE**4 / 8, x.dtype) / _square(square)
+        scale = jnp.minimum(jnp.sqrt(jnp.sqrt(most)), 1)
+        x = x + ((scale + scale) * (half + scale * square)) @ x
+    else:
+        x = x + whole @ (x + half @ x)
     half_unit = np.array(0.5 * np.eye(x.shape[-1]), x.dtype)
     error = x
     for _ in range(_CORRECTIONS[x.dtype.itemsize]):
         error = half_unit - x @ jnp.swapaxes(x, -1, -2)
         x = x + error @ x
     return x, _square(error)
+
+
+def _start(shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
+    """X of the unit matrices."""
+    return jnp.broadcast_to(np.array(np.sqrt(0.5) * np.eye(shape[-1]), dtype), shape)
+
+
+def _vectors(x: jax.Array, first: _Rotated, norm: jax.Array) -> jax.Array:
+    """The vectors of X. NaN makes all of them NaN.
+
+    Args:
+        first: The matrix before any rotation.
+        norm: The sum of its squares.
+    """
+    unit = np.eye(x.shape[-1], dtype=x.dtype)
+    x = np.sqrt(2).astype(x.dtype) * x
+    # The root of 2 is not exact.
+    x = x + 0.5 * ((unit - x @ jnp.swapaxes(x, -1, -2)) @ x)
+    x = jnp.where(first.square == 0, unit, x)
+    return jnp.where(jnp.isfinite(norm), x, np.nan)
+
+
+def _going(state: _Eigen | _Singular) -> jax.Array:
+    return jnp.any(state.now.going) & (state.steps < MOST_STEPS)
+
+
+def _is_zero(first: _Rotated) -> jax.Array:
+    """Whether matrices were diagonal before any rotation, bool[...]."""
+    zero = first.square == 0
+    return zero.reshape(zero.shape[:-2])
+
+
+def _square(x: jax.Array) -> jax.Array:
+    """The sums of squares: [n, n] -> [], others -> [..., 1, 1]."""
+    return jnp.sum(x * x, (-2, -1), keepdims=x.ndim > 2)
+
+
+def _differences_and_totals(values: jax.Array) -> Pair:
+    """d_i - d_j and d_i + d_j from diagonal matrices [..., n, n]."""
+    if values.ndim > 2:
+        rows, columns = (jnp.sum(values, axis, keepdims=True) for axis in (-1, -2))
+        return rows - columns, rows + columns
+    ones = np.ones(values.shape, values.dtype)
+    rows = values @ ones
+    return rows - ones @ values, rows + ones @ values
