@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -159,14 +159,16 @@ class ModelGraphs:
         return model
 
     def between(self, scope: Scope, target: str, fed: Collection[str]) -> list[onnx.NodeProto]:
-        """The nodes that compute a value from others."""
-        needed, picked = {target}, []
+        """The nodes that compute a value from others, and those in branches of them: rules move
+        what one branch alone reads into it."""
+        needed, picked = {target}, list[onnx.NodeProto]()
         nodes = [item for each in scope.chain() for item in each.nodes]
         for _, node in sorted(nodes, key=lambda item: item[0], reverse=True):
             if needed.intersection(node.output):
                 picked.append(node)
                 needed |= _read_names(node).difference(fed)
-        return [node for node in reversed(picked) if not node.name.endswith(TRIP)]
+        whole = (each for node in reversed(picked) for each in (node, *_in_branches(node)))
+        return [node for node in whole if not node.name.endswith(TRIP)]
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,14 @@ def subgraphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The bodies or branches of a node."""
     found = [item.g for item in node.attribute if item.type == onnx.AttributeProto.GRAPH]
     return found + [each for item in node.attribute for each in item.graphs]
+
+
+def _in_branches(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    """The nodes in the branches of an If, and in those of Ifs there."""
+    for graph in subgraphs_of(node) if node.op_type == "If" else ():
+        for each in graph.node:
+            yield each
+            yield from _in_branches(each)
 
 
 def _read_names(node: onnx.NodeProto) -> set[str]:
