@@ -41,7 +41,9 @@ def lanes_of(value: oir.Value) -> Dim:
 def root_of(mask: oir.Value) -> oir.Value:
     """The mask that a value repeats within its lanes."""
     while (source := source_of(mask, "Identity", "Expand", *RESHAPES)) is not None:
-        if lanes_of(source) != lanes_of(mask):
+        # An Expand to a higher rank puts the lanes along another axis.
+        is_moved = maker_of(mask, "Expand") and rank_of(source) != rank_of(mask)
+        if is_moved or lanes_of(source) != lanes_of(mask):
             break
         mask = source
     return mask

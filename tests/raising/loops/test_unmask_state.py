@@ -164,6 +164,27 @@ def test_places_beyond_the_table() -> None:
     assert not LoopRewrite(build, INPUTS, UnmaskState()).fired
 
 
+@pytest.mark.parametrize("whole", ["columns", "rows"])
+def test_square_states(whole: str) -> None:
+    """A mask of three lanes that Expand repeats holds for columns, not for lanes."""
+
+    def build(b: B, k: Value, h: Value) -> list[Value]:
+        def trip(i: Value, k: Value, h: Value, m: Value) -> tuple[list[Value], list[Value]]:
+            lanes = m if whole == "columns" else b.reshape(m, [3, 1])
+            wide = b.expand(lanes, [3, 3])
+            following = b.Where(wide, b.Add(k, k), k)
+            kept = b.Where(wide, b.Add(h, k), h)
+            small = b.reshape(b.Less(b.slice(h, [0], [1], axes=[1]), b.scalar(4, T.FLOAT)), [3])
+            return [following, kept, b.And(m, small)], []
+
+        made = loop(b, 4, [k, h, b.const(np.array([True, True, True]))], trip)
+        return [b.Neg(made[1]), b.Not(made[2])]
+
+    square = np.array([[1, 2, 3], [0.5, 0.2, 0.1], [0, 9, 8]], np.float32)
+    rewrite = LoopRewrite(build, {"k": square, "h": square}, UnmaskState())
+    assert rewrite.fired == ({"unmask-state": 1} if whole == "rows" else {})
+
+
 @pytest.mark.parametrize("mask", ["trip", "restarted"])
 def test_lanes_may_start_again(mask: str) -> None:
     """`trip`: lanes end by the number of the trip, which changes where they have ended."""
