@@ -14,7 +14,15 @@ from hlo2onnx.ir.provenance import STACKED, hold_trip
 from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.traversal import nodes_in
-from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import (
+    Dim,
+    attributes_of,
+    const_ints,
+    const_of,
+    dtype_of,
+    rank_of,
+    shape_of,
+)
 from hlo2onnx.raising.engine import Refusal, Rewriter, need, needed
 from hlo2onnx.raising.match.counted_loop import Trips, has_one_shape, release
 from hlo2onnx.raising.match.nested_loops import Nested, copied
@@ -279,6 +287,23 @@ class Batcher:
         (axis,) = _known(node)
         return self._same(node, [x, self._b.i64(axis % rank + 1)])
 
+    def elements(self, node: oir.Node) -> list[oir.Value]:
+        """GatherND of single elements at known places, from the flat row."""
+        self._scanned(node, 0)
+        x, rank = self._row(node)
+        dims = [dim for dim in shape_of(x)[1:] if isinstance(dim, int)]
+        places = const_of(node.inputs[1])
+        need(places is not None and len(dims) == rank, "its places are not known", node)
+        assert places is not None
+        is_plain = places.shape[-1] == rank and not node.attributes.get_int("batch_dims", 0)
+        need(is_plain and places.size, "it takes more than single elements", node)
+        flat = np.ravel_multi_index(tuple(np.moveaxis(places % dims, -1, 0)), dims)
+        row = self._b.reshape(x, (self._trips.count, math.prod(dims)))
+        types = [(dtype_of(x), self._target(node))]
+        return [
+            self._b.op("Gather", row, self._b.const(flat.astype(np.int64)), axis=1, types=types)
+        ]
+
     def nested(self, node: oir.Node) -> list[oir.Value]:
         """A Scan or Loop in the body: each of its trips computes all trips of the outer loop."""
         inner, costs = Nested(node), self._b.costs
@@ -373,6 +398,7 @@ _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
     "CumSum": Batcher.running,
     "Expand": Batcher.expand,
     "Gather": Batcher.gather,
+    "GatherND": Batcher.elements,
     "MatMul": Batcher.product,
     "Pad": Batcher.pad,
     "Slice": Batcher.slice,

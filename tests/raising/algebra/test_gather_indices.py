@@ -75,6 +75,31 @@ def test_two_gathers_share_their_indices() -> None:
     rewrite.gives("Clip", "Clip", "Gather", "Gather", "Neg")
 
 
+def test_negative_index_under_a_reshape() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        indices = b.reshape(from_the_end(b, i, 3, (0, 2)), (5, 1))
+        return b.GatherElements(x, indices, axis=1)
+
+    rewrite = Rewrite(build, {"x": TABLE, "i": INDICES[3:8]}, NegativeIndex())
+    rewrite.gives("Clip", "Reshape", "GatherElements")
+
+
+def test_reshaped_indices_that_others_read_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> list[oir.Value]:
+        clamped = from_the_end(b, i, 3, (0, 2))
+        return [b.GatherElements(x, b.reshape(clamped, (5, 1)), axis=1), b.Neg(clamped)]
+
+    Rewrite(build, {"x": TABLE, "i": INDICES[:5]}, NegativeIndex()).nothing()
+
+
+def test_an_equal_index_that_is_not_merged_yet_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> list[oir.Value]:
+        first, second = (from_the_end(b, i, 5, (0, 4)) for _ in range(2))
+        return [b.Gather(x, first, axis=0), b.Neg(second)]
+
+    Rewrite(build, {"x": TABLE, "i": INDICES}, NegativeIndex()).nothing()
+
+
 def inside(b: GraphBuilder, i: oir.Value) -> oir.Value:
     return b.Clip(i, b.scalar(0, T.INT64), b.scalar(4, T.INT64))
 

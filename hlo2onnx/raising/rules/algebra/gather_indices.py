@@ -28,6 +28,15 @@ def _made_by(value: oir.Value | None, op_type: str) -> tuple[oir.Value | None, .
     return tuple(node.inputs) if node is not None and node.op_type == op_type else None
 
 
+def _is_counted_again(i: oir.Value, counted: oir.Value, extent: int) -> bool:
+    """Whether another node, not yet merged with the maker of `counted`, computes the same index."""
+    wheres = (reader for reader in i.consumers() if reader.op_type == "Where")
+    return any(
+        where.outputs[0] is not counted and counted_from_the_end(where.outputs[0], extent) is i
+        for where in wheres
+    )
+
+
 def _regathered(node: oir.Node, b: Rewriter, indices: oir.Value) -> oir.Value:
     """The same node with other indices."""
     return b.op(node.op_type, node.inputs[0], indices, axis=node.attributes.get_int("axis", 0))
@@ -61,7 +70,8 @@ class NegativeIndex(Rule):
     """Gather(x, Clip(Where(i < 0, i + n, i), 0, n - 1)) -> Gather(x, Clip(i, -n, n - 1))
 
     n is the extent of the gathered axis. Legal as Gather counts negative indices from the end, and
-    the Clip still limits the others to 0 and n - 1. Nothing is saved if others read the indices.
+    the Clip still limits the others to 0 and n - 1. A Reshape may follow the Clip. Nothing is saved
+    if others read the indices.
     """
 
     name = "negative-index"
@@ -71,11 +81,13 @@ class NegativeIndex(Rule):
         x, indices = operands(node)
         axis = node.attributes.get_int("axis", 0)
         extent = needed(extent_of(x, axis), "the extent is dynamic", x)
-        clip = _made_by(indices, "Clip")
+        clamped = source_of(indices, *RESHAPES) or indices
+        clip = _made_by(clamped, "Clip")
         need(clip is not None and len(clip) == 3, "its indices are not clamped", indices)
         assert clip is not None and clip[0] is not None
         readers = {reader.op_type for reader in indices.consumers()}
-        is_shared = len(clip[0].uses()) > 1 or not readers <= GATHERS
+        alone = clamped is indices or len(clamped.uses()) == 1
+        is_shared = len(clip[0].uses()) > 1 or not alone or not readers <= GATHERS
         need(not is_shared, "others read the indices", indices)
         is_whole = const_number(clip[1]) == 0 and const_number(clip[2]) == extent - 1
         need(is_whole, "they are clamped to other bounds", indices)
@@ -84,8 +96,11 @@ class NegativeIndex(Rule):
             "no negative index is counted from the end",
             indices,
         )
+        need(not _is_counted_again(i, clip[0], extent), "others read an equal index", indices)
+        dims = shape_of(indices)
+        need(b.reshapes_at_once(clamped, dims), "its shape is computed at run time", node)
         bounds = (b.scalar_like(-extent, i), b.scalar_like(extent - 1, i))
-        return _regathered(node, b, b.Clip(i, *bounds))
+        return _regathered(node, b, b.reshape(b.Clip(i, *bounds), dims))
 
 
 class BoundsCheck(Rule):
