@@ -99,6 +99,7 @@ RULES: tuple[Rule, ...] = (
     selections.WhereOfNot(),
     selections.SelectBooleans(),
     selections.SumOfChoices(),
+    selections.ReplaceZero(),
     selections.CompareChoices(),
     selections.CompareExtreme(),
     comparisons.CompareQuotient(),

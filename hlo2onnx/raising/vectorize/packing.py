@@ -16,7 +16,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.values import FLOATS, attributes_of, const_of, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, need
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
+from hlo2onnx.raising.match.views import RESHAPES, both_orders, first, maker_of, operands
 from hlo2onnx.raising.rules.shapes.slices import ranges_of
 
 Lanes = tuple[oir.Value, ...]
@@ -77,7 +77,7 @@ class Packer:
     def _packed(self, lanes: Lanes) -> oir.Value:
         if all(lane is lanes[0] for lane in lanes):
             return self._alone(lanes[0])
-        for form in (self._constants, self._columns, self._results):
+        for form in (self._constants, self._columns, self._results, self._multiples):
             packed = form(lanes)
             if packed is not None:
                 return packed
@@ -191,6 +191,31 @@ class Packer:
             return None
         columns = list(zip(*_aligned(makers), strict=True))
         return self.b.like(makers[0], [self.pack(lane) for lane in columns])
+
+    def _multiples(self, lanes: Lanes) -> oir.Value | None:
+        """c * x in some lanes, -x or x in others: the latter are -1 * x and 1 * x.
+
+        Done for columns x of one tensor: other lanes are joined as they are.
+        """
+        if all(maker_of(lane, "Mul", "Neg") is None for lane in lanes):
+            return None
+        pairs = [self._factor(lane) for lane in lanes]
+        numbers, others = zip(*pairs, strict=True)
+        columns = list(map(column_of, others))
+        sources = {None if column is None else column.source for column in columns}
+        if len(sources) > 1 or None in sources or others == lanes:
+            return None
+        return self.b.Mul(self.pack(others), self.pack(numbers))
+
+    def _factor(self, lane: oir.Value) -> tuple[oir.Value, oir.Value]:
+        """The constant factor of a lane and what it multiplies: 1 and the lane if there is none."""
+        node = maker_of(lane, "Mul", "Neg")
+        if node is not None and node.op_type == "Neg":
+            return self.b.scalar(-1, dtype_of(lane)), first(node)
+        for number, other in both_orders(node) if node is not None else ():
+            if const_of(number) is not None and shape_of(other) == shape_of(lane):
+                return number, other
+        return self.b.scalar(1, dtype_of(lane)), lane
 
     def _sums(self, makers: Sequence[oir.Node]) -> oir.Value:
         """x + y in some lanes and x - y in others, as x + sign * y."""

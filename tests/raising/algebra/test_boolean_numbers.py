@@ -92,12 +92,19 @@ def complement_of_shared(b: B, c: V) -> Sequence[V]:
     return [b.Sub(b.scalar(1, T.INT32), number), b.Neg(number)]
 
 
+def complement_of_cast_twice(b: B, c: V) -> Sequence[V]:
+    """Equal casts become one."""
+    one, other = b.cast(c, T.INT32), b.op("Cast", c, to=T.INT32)
+    return [b.Sub(b.scalar(1, T.INT32), one), b.Neg(other)]
+
+
 OTHER_COMPLEMENTS: dict[str, Build] = {
     "2 - c": complement(T.INT32, 2),
     "more axes": complement(T.INT32, [[1]]),
     "several numbers": complement(T.INT32, [1, 2, 1, 1]),
     "c - 1": lambda b, c: b.Sub(b.cast(c, T.INT32), b.scalar(1, T.INT32)),
     "another reader": complement_of_shared,
+    "another cast": complement_of_cast_twice,
     "an integer": lambda b, c: b.Sub(
         b.scalar(1, T.INT64), b.cast(b.ReduceSum(b.cast(c, T.INT32)), T.INT64)
     ),

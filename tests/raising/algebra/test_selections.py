@@ -23,6 +23,7 @@ from hlo2onnx.raising.rules.algebra.selections import (
     NotOfBoth,
     ReduceBooleans,
     ReduceOfNot,
+    ReplaceZero,
     SelectBooleans,
     SumOfChoices,
     WhereOfNot,
@@ -316,6 +317,69 @@ OTHER_SUMS: dict[str, Build] = {
 @pytest.mark.parametrize("name", OTHER_SUMS)
 def test_other_sums(name: str) -> None:
     Rewrite(OTHER_SUMS[name], INPUTS, SumOfChoices()).nothing()
+
+
+def kept_from_zero(
+    small: float = 1e-6,
+    rest: float = 0.0,
+    zero: float = 0.0,
+    other: bool = False,
+    expands: bool = False,
+) -> Build:
+    """x, and a small number where x is 0."""
+
+    def build(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+        numbers = [b.scalar(item, T.FLOAT) for item in (small, rest, zero)]
+        is_zero = b.Equal(y if other else x, numbers[2])
+        if expands:
+            is_zero = b.unsqueeze(is_zero, [0])
+        return b.Add(x, b.Where(is_zero, *numbers[:2]))  # type: ignore[no-any-return]
+
+    return build
+
+
+@pytest.mark.parametrize("rest", [0.0, -0.0])
+@pytest.mark.parametrize("c", [1e-6, np.nan, np.inf, -2.0])
+def test_replace_zero(c: float, rest: float) -> None:
+    inputs = {**INPUTS, "x": np.array([0.0, -0.0, np.nan, 1e-42], np.float32)}
+    Rewrite(kept_from_zero(c, rest), inputs, ReplaceZero()).gives("Equal", "Where")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_divisors_that_are_kept_from_zero(dtype: str) -> None:
+    x = np.array([0, -2, 3, 0], dtype) * np.array(-1, dtype)
+    run = against_jax(lambda x: (x == 0).astype(x.dtype) * np.array(2, dtype) + x, x).bit_exact()
+    run.has_no("Add")
+    assert run.program.report.rules["replace-zero"] == 1
+
+
+def selection_is_read(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+    zero = b.scalar(0, T.FLOAT)
+    chosen = b.Where(b.Equal(x, zero), b.scalar(2, T.FLOAT), zero)
+    return b.Mul(b.Add(x, chosen), chosen)
+
+
+KEPT_OTHERWISE: dict[str, Build] = {
+    "negative_zero_stays": kept_from_zero(0.0),
+    "negative_zero_is_added": kept_from_zero(-0.0),
+    "others_change": kept_from_zero(rest=1.0),
+    "compared_with_one": kept_from_zero(zero=1.0),
+    "another_is_compared": kept_from_zero(other=True),
+    "more_axes": kept_from_zero(expands=True),
+    "no_comparison": lambda b, c, d, x, y, k: b.Add(
+        x, b.Where(c, b.scalar(1, T.FLOAT), b.scalar(0, T.FLOAT))
+    ),
+    "variable": lambda b, c, d, x, y, k: b.Add(
+        x, b.Where(b.Equal(x, b.scalar(0, T.FLOAT)), y, b.scalar(0, T.FLOAT))
+    ),
+    "selection_is_read": selection_is_read,
+    "no_selection": lambda b, c, d, x, y, k: b.Add(x, y),
+}
+
+
+@pytest.mark.parametrize("name", KEPT_OTHERWISE)
+def test_zeros_that_stay(name: str) -> None:
+    Rewrite(KEPT_OTHERWISE[name], INPUTS, ReplaceZero()).nothing()
 
 
 def small(limit: float, swapped: bool = False, zero: float = 0.0, other: bool = False) -> Build:

@@ -65,6 +65,23 @@ def test_vectors_with_constant_columns() -> None:
     Rewrite(build, given, *rules, tolerance=3e-7).gives("Mul", "ReduceSum", "Reshape")
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("is_left", [False, True])
+def test_one_vector_with_a_constant(is_left: bool, dtype: str) -> None:
+    constant = np.array([np.inf, -0.0, 3], dtype)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        row, column = b.unsqueeze(x, [1]), b.const(constant.reshape(1, 3, 1))
+        if is_left:
+            row, column = b.const(constant.reshape(1, 1, 3)), b.unsqueeze(x, [2])
+        return b.squeeze(b.MatMul(row, column), [-1])
+
+    rules = (BatchedMatvec(), ComposeReshapes(), EliminateNop(), FoldConstants())
+    for x in ([1, 2, 3], [1, np.nan, 0], [0, np.inf, 1], [-1, 1e38, -5]):
+        given = {"x": np.array([x], dtype)}
+        Rewrite(build, given, *rules, tolerance=3e-7).gives("MatMul")
+
+
 @pytest.mark.parametrize("shape", [(2, 65), (2, 0), (3,)])
 def test_long_and_empty_vectors_and_one_alone_stay(shape: tuple[int, ...]) -> None:
     given = {name: RNG.normal(size=shape).astype(np.float32) for name in "xy"}

@@ -195,7 +195,7 @@ def _is_positive(x: oir.Value) -> bool:
 class ComplementOfBoolean(Rule):
     """1 - Cast(c) -> Cast(Not(c)), for a cast boolean c
 
-    Legal for all numbers, as 1 - 1 is +0. Done if no other node reads Cast(c).
+    Legal for all numbers, as 1 - 1 is +0. Done if no other node reads Cast(c), or casts c alike.
     """
 
     name = "complement-of-boolean"
@@ -207,6 +207,8 @@ class ComplementOfBoolean(Rule):
         c = needed(source_of(number, "Cast"), "it subtracts no cast", node)
         need(dtype_of(c) == BOOL, "it subtracts no boolean", node)
         need(const_number(one) == 1, "it does not subtract from 1", one)
-        need(is_private(number), "others read the number", number)
+        casts = [x.outputs[0] for x in c.consumers() if x.op_type == "Cast"]
+        alike = [x for x in casts if dtype_of(x) == dtype_of(number)]
+        need(is_private(number) and len(alike) == 1, "others read the number", number)
         need(shape_of(number) == shape_of(node.outputs[0]), "the 1 has more axes", one)
         return b.cast(b.Not(c), dtype_of(number))

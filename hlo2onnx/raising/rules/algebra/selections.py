@@ -134,6 +134,38 @@ class SumOfChoices(Rule):
         raise Refusal("it does not select 0 and the same", node)
 
 
+class ReplaceZero(Rule):
+    """x + Where(x == 0, c, 0) -> Where(x == 0, c, x), for a constant c that is not 0
+
+    Legal for all numbers: 0 + c and -0 + c are c, and x + 0 and x + -0 are x if x is not 0. Done if
+    no other node reads the selection. Divisors are kept from 0 like this.
+    """
+
+    name = "replace-zero"
+    anchors = frozenset({"Add"})
+    sources = frozenset({"Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for x, term in both_orders(node):
+            where = maker_of(term, "Where")
+            if where is None:
+                continue
+            condition, replacement, other = operands(where)
+            equal = needed(maker_of(condition, "Equal"), "the condition is no comparison", where)
+            pairs = both_orders(equal)
+            is_zero = any(one is x and const_number(zero) == 0 for one, zero in pairs)
+            need(is_zero, "it does not compare the other term with 0", equal)
+            c = needed(const_number(replacement), "what it adds to 0 is not constant", where)
+            need(
+                c != 0 and const_number(other) == 0, "it adds 0 to 0, or a number to others", where
+            )
+            need(is_private(term), "others read the selection", term)
+            dims = shape_of(node.outputs[0])
+            need(shape_of(x) == shape_of(condition) == dims, "the selection has more axes", where)
+            return b.Where(condition, b.scalar(c, dtype_of(x)), x)
+        raise Refusal("no term is a selection", node)
+
+
 class CompareChoices(Rule):
     """Where(c, 2, 0) == 2 -> c, Where(c, 2, 0) == 0 -> not c, and so for other comparisons
 

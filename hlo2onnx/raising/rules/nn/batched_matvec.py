@@ -17,7 +17,7 @@ class BatchedMatvec(Rule):
     Legal for f32 and f64 with equal batch axes and at least one term. The sum has as few terms as
     a row of a. Done for so many matrices, and such small ones, that it is faster: a product of
     matrices takes time to start. Products of few small vectors with vectors each are fewer nodes,
-    as the reshapes to rows and columns go.
+    as the reshapes to rows and columns go. One vector times a constant is a MatMul of matrices.
     """
 
     name = "batched-matvec"
@@ -40,6 +40,12 @@ class BatchedMatvec(Rule):
         need(is_dot or are_many, "few or large matrices", node)
         is_supported = all(b.supports(op_type, dtype) for op_type in ("Mul", "ReduceSum"))
         need(is_supported, "the target lacks the arithmetic", node)
+        constants = [x for x in (v, a) if x.const_value is not None]
+        if is_dot and constants and math.prod(dims[:-2]) == 1:
+            row = a if constants[0] is v else v
+            sizes = (1, dims[-1]), (dims[-1], 1)
+            product = b.MatMul(b.reshape(row, sizes[0]), b.reshape(constants[0], sizes[1]))
+            return b.reshape(product, (1,) * len(dims))
         if is_dot:
             terms = b.Mul(*(b.reshape(x, (*dims[:-2], dims[-1])) for x in pair if x is not None))
             return b.reshape(b.ReduceSum(terms, b.i64([-1]), keepdims=0), (*dims[:-2], 1, 1))

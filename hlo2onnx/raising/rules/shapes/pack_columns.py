@@ -8,21 +8,26 @@ from dataclasses import dataclass
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import product
-from hlo2onnx.ir.values import shape_of, size_of, static_shape
+from hlo2onnx.ir.values import rank_of, shape_of, size_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
 from hlo2onnx.raising.vectorize.packing import Lanes, Packer, elements_before, moved
 from hlo2onnx.rewrite.large_graphs import replace_input
+
+_MOVING = frozenset({"Concat", "Gather", "Slice", "Split"})
+"""Operators whose columns the Concat may take from where they are."""
 
 
 class PackColumns(Rule):
     """Concat(a0 * b1 - a1 * b0, a1 * b2 - a2 * b1, ...) -> a * b[1, 2, 0] - a[1, 2, 0] * b
 
     Legal as each component is computed by the same operators in the same order. x - y in one
-    component and x + y in another are x + sign * y. Done if fewer nodes run, and gathering the
-    columns takes less than the nodes that are saved. Components that others read are split off the
-    vector. All terms of a sum may be one product, of which a Split gives each. Cross products,
-    products of quaternions, and rotations are written like this.
+    component and x + y in another are x + sign * y. c * x in one and y or -y in another are
+    [c, 1] * [x, y] or [c, -1] * [x, y]. Components that follow each other may be a part of the
+    Concat. Done if fewer nodes run, and gathering the columns takes less than the nodes that are
+    saved. Components that others read are split off the vector. All terms of a sum may be one
+    product, of which a Split gives each. Cross products, products of quaternions, and rotations are
+    written like this.
     """
 
     name = "pack-columns"
@@ -30,26 +35,67 @@ class PackColumns(Rule):
     phase = 2
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        lanes, shape = tuple(operands(node)), shape_of(node.outputs[0])
-        axis = node.attributes["axis"].as_int() % len(shape) - len(shape)
-        need(all(shape_of(lane)[axis] == 1 for lane in lanes), "a part has several columns", node)
-        need(len(lanes) > 1 and _is_computed(lanes), "the parts are not computed alike", node)
-        tried = [_packed(b, node, lanes, axis, joins_terms) for joins_terms in (False, True)]
-        forms = [form for form in tried if form is not None and form.saved > 0]
-        need(forms, "it would have more nodes", node)
-        per_node = b.costs.joined_elements_per_node
-        forms = [form for form in forms if form.copied <= form.saved * per_node]
-        need(forms, "it would gather more", node)
-        pack = max(forms, key=lambda form: form.saved)
-        packed, made, others = pack.packed, pack.made, pack.others
-        if others:
-            _move_before(node, [user for _, (user, _) in others], made, pack.read)
-            sizes = b.i64([1] * len(lanes))
-            with b.after(made[-1]):
-                parts = b.outputs("Split", packed, sizes, axis=axis, n_outputs=len(lanes))
-            for lane, (user, index) in others:
-                replace_input(user, index, parts[lanes.index(lane)])
-        return packed
+        parts, rank = operands(node), rank_of(node.outputs[0])
+        axis = node.attributes["axis"].as_int() % rank - rank
+        runs = list(_runs(parts, axis))
+        need(runs, "the parts are not computed alike, or have several columns", node)
+        for run in runs[:-1]:
+            try:
+                return _pack_run(b, node, run, axis)
+            except Refusal:
+                continue
+        return _pack_run(b, node, runs[-1], axis)
+
+
+def _pack_run(b: Rewriter, node: oir.Node, run: range, axis: int) -> oir.Value:
+    """A Concat whose parts in a run are one vector.
+
+    Raises:
+        Refusal: The parts do not fit together, or it saves nothing.
+    """
+    lanes = tuple(operands(node)[run.start : run.stop])
+    tried = [_packed(b, node, run, axis, joins_terms) for joins_terms in (False, True)]
+    forms = [form for form in tried if form is not None and form.saved > 0]
+    need(forms, "it would have more nodes", node)
+    per_node = b.costs.joined_elements_per_node
+    forms = [form for form in forms if form.copied <= form.saved * per_node]
+    need(forms, "it would gather more", node)
+    pack = max(forms, key=lambda form: form.saved)
+    packed, made, others = pack.packed, pack.made, pack.others
+    if others:
+        _move_before(node, [user for _, (user, _) in others], made, pack.read)
+        sizes = b.i64([1] * len(lanes))
+        with b.after(made[-1]):
+            split = b.outputs("Split", packed, sizes, axis=axis, n_outputs=len(lanes))
+        for lane, (user, index) in others:
+            replace_input(user, index, split[lanes.index(lane)])
+    parts = operands(node)
+    return b.concat([*parts[: run.start], packed, *parts[run.stop :]], axis)
+
+
+def _runs(parts: Sequence[oir.Value], axis: int) -> Iterator[range]:
+    """Consecutive columns that may be computed alike: all parts of a Concat, or some of them."""
+    start = 0
+    for place in range(1, len(parts) + 1):
+        if place < len(parts) and _may_be_alike(parts[start], parts[place], axis):
+            continue
+        if place - start > 1 and _may_be_alike(parts[start], parts[start], axis):
+            yield range(start, place)
+        start = place
+
+
+def _may_be_alike(one: oir.Value, other: oir.Value, axis: int) -> bool:
+    """Whether two parts are columns and results of operators that a vector may compute."""
+    ops = [_operator(part) for part in (one, other)]
+    is_column = all(shape_of(part)[axis] == 1 for part in (one, other))
+    is_same = ops[0] == ops[1] or set(ops) == {"Add", "Sub"}
+    return is_column and ops[0] is not None and is_same
+
+
+def _operator(lane: oir.Value) -> str | None:
+    """The operator that computes a lane, which may be reshaped; None if it is only moved."""
+    maker = _unreshaped(lane).producer()
+    return None if maker is None or maker.op_type in _MOVING else maker.op_type
 
 
 @dataclass(frozen=True)
@@ -77,15 +123,16 @@ class _Pack:
         return sum(size_of(x) or 0 for one in copies for x in one.outputs)
 
 
-def _packed(
-    b: Rewriter, node: oir.Node, lanes: Lanes, axis: int, joins_terms: bool
-) -> _Pack | None:
-    """The vector of the lanes of a Concat; None if there are no terms to join.
+def _packed(b: Rewriter, node: oir.Node, run: range, axis: int, joins_terms: bool) -> _Pack | None:
+    """The vector of some parts of a Concat; None if there are no terms to join.
 
     Raises:
         Refusal: The lanes do not fit together.
     """
-    shape = shape_of(node.outputs[0])
+    parts = operands(node)
+    lanes = tuple(parts[run.start : run.stop])
+    shape = list(shape_of(node.outputs[0]))
+    shape[axis] = len(lanes)
     packer, results = _packer(b, lanes, axis)
     packer.joins_terms = joins_terms
     try:
@@ -104,17 +151,16 @@ def _packed(
     need(packer.read.isdisjoint(lanes), "a part is an operand of another", node)
     made = _living(b, packed)
     tried = set(b.made).difference(made)
-    gone = _dead(node, set(lanes), tried)
-    unneeded = gone | tried
-    others = [(lane, use) for lane in lanes for use in lane.uses() if use[0] not in unneeded]
-    saved = len(gone) - len(made) - bool(others)
+    gone = _dead(node, run, tried)
+    unneeded = (gone | tried) - {node}
+    others = [
+        (lane, use)
+        for lane in lanes
+        for use in lane.uses()
+        if use[0] not in unneeded and not (use[0] is node and use[1] in run)
+    ]
+    saved = len(gone) - len(made) - bool(others) - (len(run) < len(parts))
     return _Pack(packed, made, packer.read, others, saved)
-
-
-def _is_computed(lanes: Lanes) -> bool:
-    """Whether two of the lanes are results of operators, perhaps reshaped."""
-    makers = [maker.op_type for lane in lanes[:2] if (maker := _unreshaped(lane).producer())]
-    return len(makers) == 2 and not {"Split", "Slice", "Gather", "Concat"}.intersection(makers)
 
 
 def _unreshaped(lane: oir.Value) -> oir.Value:
@@ -151,31 +197,30 @@ def _living(b: Rewriter, packed: oir.Value) -> list[oir.Node]:
     return [node for node in b.made if node in found]
 
 
-def _dead(concat: oir.Node, replaced: set[oir.Value], tried: set[oir.Node]) -> set[oir.Node]:
-    """The nodes that nothing needs without a Concat.
+def _dead(concat: oir.Node, run: range, tried: set[oir.Node]) -> set[oir.Node]:
+    """The nodes that nothing needs without some parts of a Concat, and the Concat.
+
+    Other readers get these parts from elsewhere.
 
     Args:
-        replaced: Values that other readers get from elsewhere.
         tried: New nodes that nothing needs.
     """
-    gone, pending = {concat}, [concat]
+    parts = operands(concat)
+    replaced = set(parts[run.start : run.stop])
+    kept = {*parts[: run.start], *parts[run.stop :]} - replaced
+    gone, pending = {concat}, list(replaced)
     while pending:
-        for maker in _makers(pending.pop()):
-            if (
-                maker not in gone
-                and maker.graph is concat.graph
-                and _is_dead(maker, gone | tried, replaced)
-            ):
-                gone.add(maker)
-                pending.append(maker)
+        maker = pending.pop().producer()
+        if (
+            maker is not None
+            and maker not in gone
+            and maker.graph is concat.graph
+            and kept.isdisjoint(maker.outputs)
+            and _is_dead(maker, gone | tried, replaced)
+        ):
+            gone.add(maker)
+            pending.extend(operands(maker))
     return gone
-
-
-def _makers(node: oir.Node) -> Iterator[oir.Node]:
-    for x in node.inputs:
-        maker = None if x is None else x.producer()
-        if maker is not None:
-            yield maker
 
 
 def _is_dead(node: oir.Node, gone: set[oir.Node], replaced: set[oir.Value]) -> bool:
