@@ -277,6 +277,27 @@ def lse(
     return b.Neg(b.Add(*pair[:: -1 if swaps else 1]))
 
 
+def without_axis(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
+    """As jax.nn.logsumexp, if one maximum without its axis serves for both."""
+    r = b.ReduceMax(x, b.i64([axis]), keepdims=0)
+    highest = b.Where(b.LessOrEqual(b.Abs(r), b.scalar_like(LARGEST, x)), r, b.scalar_like(0, x))
+    return b.Neg(b.Add(b.Log(total(b, b.Exp(b.Sub(x, highest)), axis, keepdims=0)), highest))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((1, 4, 5), 1), ((1, 1, 5), 2), ((1, 1, 4, 4), 2)])
+def test_log_sum_exp_behind_axes_of_extent_1(shape: tuple[int, ...], axis: int) -> None:
+    """The maximum broadcasts without its axis, too."""
+    x = np.resize(EDGES[1:], shape)
+    rewrite = Rewrite(lambda b, x: without_axis(b, x, axis), {"x": x}, LogSumExp(), tolerance=5e-7)
+    rewrite.gives("Neg", "ReduceLogSumExp")
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((4, 4, 4), 1), ((4, 4, 4), 2), ((1, 4, 4), 2)])
+def test_log_sum_exp_beside_other_rows(shape: tuple[int, ...], axis: int) -> None:
+    """The maximum of one row stands beside another."""
+    assert not fires(lambda b, x: without_axis(b, x, axis), {"x": np.resize(X, shape)}, LogSumExp())
+
+
 @pytest.mark.parametrize("swaps", [False, True])
 def test_log_sum_exp_in_both_orders(swaps: bool) -> None:
     found = Rewrite(lambda b, x: lse(b, x, swaps=swaps), {"x": X}, LogSumExp(), tolerance=5e-7)

@@ -28,15 +28,20 @@ def reduction_of(value: oir.Value | None, op_type: str, *of: oir.Value) -> tuple
     x = first(node)
     need(x in of, f"the {op_type} is of another value", node)
     axes = reduced_axes(node)
-    if reduced is value:
-        leading = axes == tuple(range(len(axes)))
-        aligned = keeps_axes(node) or leading or set(shape_of(node.outputs[0])) <= {1}
-    else:
-        assert value is not None
-        kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shape_of(x)))
-        aligned = (1,) * (rank_of(x) - rank_of(value)) + shape_of(value) == kept
-    need(aligned, f"the {op_type} does not broadcast to its operand", node)
+    is_whole = reduced is value and (keeps_axes(node) or axes == tuple(range(len(axes))))
+    assert value is not None
+    need(
+        is_whole or _stands_beside(value, x, axes),
+        f"the {op_type} does not broadcast to its operand",
+        node,
+    )
     return axes
+
+
+def _stands_beside(value: oir.Value, x: oir.Value, axes: tuple[int, ...]) -> bool:
+    """Whether a reduction of x, or a Reshape of it, broadcasts as if it had the reduced axes."""
+    kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shape_of(x)))
+    return (1,) * (rank_of(x) - rank_of(value)) + shape_of(value) == kept
 
 
 def _shifted(value: oir.Value) -> tuple[oir.Value, int]:

@@ -36,13 +36,13 @@ class _Window:
     @property
     def is_negative(self) -> bool:
         """Whether the zero is -0, which is neutral in sums."""
-        number = const_of(self.zero)
-        return number is not None and bool(np.signbit(number))
+        return _is_minus_zero(self.zero)
 
 
 class PadSumToConcat(Rule):
     """Add(Pad(x), Pad(y)) -> Add(Pad(Concat(x, y)), 0); Add(Add(z, Pad(x)), Pad(y)) likewise;
-    Add(Pad(x), Pad(y)) -> Pad(Add(x, y)) if both lie at one place
+    Add(Pad(x), Pad(y)) -> Pad(Add(x, y)) if both lie at one place;
+    Add(Add(Concat(x, y), 0), Pad(z)) -> Add(Concat(Add(x, z), y), 0) if z lies where x does
 
     Legal if both are padded with zeros to one shape, y begins where x ends along one axis, and both
     have the same bounds along the others. Adding 0 turns -0 into +0, as the zeros of the other Pad
@@ -67,6 +67,8 @@ class PadSumToConcat(Rule):
                 return b.Pad(b.Add(beside.x, window.x), pads[0].inputs[1], window.zero)
             if beside is not None:
                 return _joined(window, beside, b)
+            if (total := _added_to_part(one, window, b)) is not None:
+                return total
             inner = maker_of(one, "Add")
             if inner is None or not is_private(one):
                 continue
@@ -90,6 +92,43 @@ def _joined(one: _Window, other: _Window, b: Rewriter) -> oir.Value:
     if dtype_of(x) in FLOATS and not one.is_negative:
         x = b.Add(x, one.zero)
     return x
+
+
+def _added_to_part(value: oir.Value, window: _Window, b: Rewriter) -> oir.Value | None:
+    """The sum of a Concat, or a Concat plus 0, and a padded tensor that lies where one part does.
+
+    A float plus 0 is never -0, so that it makes no difference when 0 is added. A Concat alone may
+    hold -0: only padding with -0, or integers, leave its other parts as they are.
+    """
+    node = value.producer()
+    plus = None
+    if (
+        node is not None
+        and node.op_type == "Add"
+        and is_private(value)
+        and _is_zero(node.inputs[1])
+    ):
+        joined, plus = node.inputs
+        node = joined.producer() if joined is not None and is_private(joined) else None
+    if node is None or node.op_type != "Concat" or not is_private(node.outputs[0]):
+        return None
+    is_signed = dtype_of(value) in FLOATS and not window.is_negative
+    if is_signed and (plus is None or _is_minus_zero(plus)):
+        return None
+    if window.dims != static_shape(value) or window.dims != static_shape(node.outputs[0]):
+        return None
+    axis = node.attributes.get_int("axis", 0) % len(window.dims)
+    parts, start = [part for part in node.inputs if part is not None], 0
+    for k, part in enumerate(parts):
+        low = tuple(start if place == axis else 0 for place in range(len(window.dims)))
+        sizes = static_shape(part)
+        if sizes is None:
+            return None
+        if (low, sizes) == (window.low, window.sizes):
+            x = b.concat([*parts[:k], b.Add(part, window.x), *parts[k + 1 :]], axis)
+            return x if plus is None else b.Add(x, plus)
+        start += sizes[axis]
+    return None
 
 
 def _are_at_one_place(one: _Window, other: _Window) -> bool:
@@ -126,7 +165,9 @@ def _window(value: oir.Value | None) -> _Window | None:
     if node.op_type == "Add":
         x, zero = node.inputs
         inner = _window(x) if _is_zero(zero) else None
-        return inner if inner is not None and inner.dims == static_shape(value) else None
+        if inner is None or inner.is_negative:  # the sum has zeros of the other sign
+            return None
+        return inner if inner.dims == static_shape(value) else None
     found = zero_padding(node) if node.op_type == "Pad" else None
     dims = static_shape(value)
     if found is None or dims is None:
@@ -138,3 +179,8 @@ def _window(value: oir.Value | None) -> _Window | None:
 def _is_zero(value: oir.Value | None) -> bool:
     array = const_of(value)
     return array is not None and array.size == 1 and bool(array == 0)
+
+
+def _is_minus_zero(value: oir.Value) -> bool:
+    array = const_of(value)
+    return array is not None and array.size == 1 and bool(np.signbit(array))
