@@ -219,3 +219,37 @@ def test_few_nodes_are_there_twice(tmp_path: Path, nodes: int, fires: bool) -> N
     table.write_text(json.dumps({"extends": "ort-cpu", "costs": {"peeled_nodes": nodes}}))
     program = hlo2onnx.translate(jax.jit(marked()).lower(X), target=str(table))
     assert bool(program.report.rules[NAME]) == fires
+
+
+def pair(last: int, start: Callable[[Array], Any]) -> Callable[[Array], Any]:
+    """Newton's method for each row, in so many trips or until it has converged."""
+
+    def root(carry: Array, row: Array) -> Any:
+        def step(s: Any) -> Any:
+            x, _, k = s
+            return x - (x * x - row) / (2 * x), x, k + 1
+
+        going = lambda s: (jnp.abs(s[0] - s[1]) > 1e-3) & (s[2] < last)  # noqa: E731
+        x, _, k = lax.while_loop(going, step, start(row))
+        return carry + x, (x, k)
+
+    return lambda x: lax.scan(root, jnp.zeros((), jnp.float32), x)
+
+
+def from_constants(row: Array) -> Any:
+    return row, jnp.float32(np.inf), jnp.int32(0)
+
+
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_two_trips_become_branches(last: int) -> None:
+    program = verified(pair(last, from_constants), X)
+    (outer,) = (node for node in program.model.graph if node.op_type in ("Loop", "Scan"))
+    kinds = [node.op_type for node in all_nodes(outer.attributes["body"].as_graph())]
+    assert bool(program.report.rules[NAME]) == ("If" in kinds) == (last == 2)
+    assert last != 2 or "Loop" not in kinds
+    plain = hlo2onnx.translate(jax.jit(pair(last, from_constants)).lower(X), without={NAME})
+    for scale in (1, 0, -1, 1e-9, 1e30, np.nan, np.inf):
+        x = X * np.float32(scale)
+        pairs = zip(jax.tree.leaves(program(x)), jax.tree.leaves(plain(x)), strict=True)
+        for found, wanted in pairs:
+            np.testing.assert_array_equal(found, wanted)

@@ -14,6 +14,7 @@ from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.values import const_ints, const_of, dtype_of, origin, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.copies import copy_nodes, makes_a_trip, output_of
+from hlo2onnx.raising.match.counted_loop import release
 from hlo2onnx.raising.match.views import first
 from hlo2onnx.rewrite.large_graphs import replace_uses
 from hlo2onnx.rewrite.licm import is_repeatable
@@ -25,7 +26,8 @@ class LoopPeel(Rule):
     Legal if the body stacks no rows. The others count their trips from one. If the first trip is
     certain, it needs no branch, but the others do. Done for conditions that are computed and trips
     of few nodes, if the first one is special: a state starts from one constant and is another one
-    in all later trips; or, in the body of a loop or branch, the first states decide a branch.
+    in all later trips; or, in the body of a loop or branch, the first states decide a branch, or
+    it makes two trips at most and a state starts from a constant. Then there is no Loop left.
     Solvers mark their first step like this. Line searches first look for an interval, and often end
     with this step.
     """
@@ -58,7 +60,8 @@ class LoopPeel(Rule):
         first_values = {body.inputs[k]: x for k, x in numbers.items()}
         taken = _taken(body, {body.inputs[0]: np.array(0), **first_values})
         need(special or node.graph is not b.main_graph, "it runs once", node)
-        need(special or taken, "the first trip takes no known branch", node)
+        is_pair = bool(limit and limit[0] == 2 and numbers)
+        need(special or taken or is_pair, "the first trip takes no known branch", node)
         need(_size(body, taken) <= b.costs.peeled_nodes, "its body has many nodes", node)
         return (_certain if makes_a_trip(node) else _guarded)(b, node)
 
@@ -99,9 +102,10 @@ def _size(graph: oir.Graph, taken: Mapping[oir.Node, oir.Graph]) -> int:
 
 def _certain(b: Rewriter, loop: oir.Node) -> Sequence[oir.Value]:
     """The first trip, and a branch with the others."""
-    going, states = _first_trip(b, loop)
+    going, states = _trip(b, loop, 0, present(loop.inputs[2:]))
     with b.subgraph([], f"{b.scope}/others") as others:
-        others.outputs.extend(_others(b, loop, None, states))
+        for x in _others(b, loop, None, states):
+            others.outputs.append(output_of(b, others, x))
     return _choice(b, loop, going, others, states)
 
 
@@ -109,23 +113,25 @@ def _guarded(b: Rewriter, loop: oir.Node) -> Sequence[oir.Value]:
     """A branch with the first trip and the others."""
     start = needed(loop.inputs[1], "it has no first condition", loop)
     with b.subgraph([], f"{b.scope}/trips") as trips:
-        going, states = _first_trip(b, loop)
+        going, states = _trip(b, loop, 0, present(loop.inputs[2:]))
         trips.outputs.extend(_others(b, loop, going, states))
     return _choice(b, loop, start, trips, present(loop.inputs[2:]))
 
 
-def _first_trip(b: Rewriter, loop: oir.Node) -> tuple[oir.Value, list[oir.Value]]:
+def _trip(
+    b: Rewriter, loop: oir.Node, number: int, given: Sequence[oir.Value]
+) -> tuple[oir.Value, list[oir.Value]]:
     """Whether there is another trip, and its states."""
     body = loop.attributes["body"].as_graph()
-    values = dict(zip(body.inputs[2:], present(loop.inputs[2:]), strict=True))
-    values[body.inputs[0]], values[body.inputs[1]] = b.i64(0), b.const(np.array(True))
+    values = dict(zip(body.inputs[2:], given, strict=True))
+    values[body.inputs[0]], values[body.inputs[1]] = b.i64(number), b.const(np.array(True))
     around = b.scope, b.metadata
     for node in list(body):
         b.scope, b.metadata = node.name or "", node.metadata_props
         copy_nodes(b, [node], values)
     b.scope, b.metadata = around
     for old, new in values.items():
-        hold_trip(body.inputs[0], 0, old, new)
+        hold_trip(body.inputs[0], number, old, new)
     going, *states = (values.get(x, x) for x in body.outputs)
     return b.reshape(going, []), states
 
@@ -135,6 +141,8 @@ def _others(
 ) -> Sequence[oir.Value]:
     """The Loop without its first trip."""
     limit = const_ints(loop.inputs[0])
+    if limit and limit[0] == 2:
+        return _second(b, loop, going, states)
     most = b.i64(limit[0] - 1) if limit else None
     types = [(dtype_of(x), shape_of(x)) for x in loop.outputs]
     body = loop.attributes["body"].as_graph()
@@ -143,6 +151,20 @@ def _others(
         _count_from_one(b, body)
     graphs = {"body": body}
     return b.node("Loop", [most, going, *states], graphs, types)
+
+
+def _second(
+    b: Rewriter, loop: oir.Node, going: oir.Value | None, states: Sequence[oir.Value]
+) -> Sequence[oir.Value]:
+    """The second trip, if there is one, in place of a Loop."""
+    if going is None:
+        results = _trip(b, loop, 1, states)[1]
+        release(loop.attributes["body"].as_graph())
+        return results
+    with b.subgraph([], f"{b.scope}/second") as second:
+        for x in _second(b, loop, None, states):
+            second.outputs.append(output_of(b, second, x))
+    return _choice(b, loop, going, second, states)
 
 
 def _count_from_one(b: Rewriter, body: oir.Graph) -> None:
