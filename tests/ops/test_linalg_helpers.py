@@ -17,7 +17,7 @@ from dialect_handlers.common.linalg.real_panel import real_panel
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.secular_equation import Groups, find_roots, find_vectors
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
-from dialect_handlers.common.linalg.triangular import _by_blocks, _by_sweeps
+from dialect_handlers.common.linalg.triangular import _by_sweeps, by_blocks
 from dialect_handlers.common.linalg.tridiagonal import _smaller_to_scale
 
 # Compiled as a whole: op by op they take ten times as long.
@@ -224,7 +224,7 @@ def test_triangular_systems_by_blocks(n: int, lower: bool, unit: bool) -> None:
     t = np.tril(rng.normal(size=(n, n)) / n, -1) + np.diag(diagonal)
     t = t if lower else t.T
     b = rng.normal(size=(n, 2))
-    x = _by_blocks(jnp.array(t), jnp.array(b), lower, unit)
+    x = by_blocks(jnp.array(t), jnp.array(b), lower=lower, unit=unit)
     np.testing.assert_allclose(t @ x, b, atol=1e-12)
 
 

@@ -86,7 +86,7 @@ def _solve(t: jax.Array, b: jax.Array, lower: bool, unit: bool) -> jax.Array:
     if unit and _is_swept(t, b):
         x = _by_sweeps(t, b)
         return lax.cond(jnp.isfinite(x).all(), lambda: x, lambda: _by_substitution(t, b, lower))
-    x = _by_blocks(t, b, lower, unit)
+    x = by_blocks(t, b, lower=lower, unit=unit)
     residual = magnitude(b - t @ x)
     epsilon = jnp.finfo(t.dtype).eps
     good = jnp.all(residual <= t.shape[-1] * epsilon * (magnitude(t) @ magnitude(x)))
@@ -113,7 +113,12 @@ def _by_sweeps(t: jax.Array, b: jax.Array) -> jax.Array:
     return x
 
 
-def _by_blocks(t: jax.Array, b: jax.Array, lower: bool, unit: bool) -> jax.Array:
+def by_blocks(t: jax.Array, b: jax.Array, *, lower: bool, unit: bool) -> jax.Array:
+    """T \\ B in few steps, accurate unless T is nearly singular; T has zeros in its other triangle.
+
+    Args:
+        unit: Whether the diagonal holds ones.
+    """
     n = t.shape[-1]
     size = block_size(n)
     if size == n:
