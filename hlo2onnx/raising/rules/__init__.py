@@ -103,6 +103,7 @@ RULES: tuple[Rule, ...] = (
     selections.CompareChoices(),
     selections.CompareExtreme(),
     comparisons.CompareQuotient(),
+    comparisons.CompareClamped(),
     selections.ReduceOfNot(),
     selections.NotOfBoth(),
     selections.ZeroOrSmall(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import ml_dtypes
 import onnx_ir as oir
@@ -10,6 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import both_orders, is_private, maker_of, operands, source_of
+from hlo2onnx.raising.rules.algebra.casts import HOLDS
 
 
 class CompareQuotient(Rule):
@@ -44,6 +46,84 @@ class CompareQuotient(Rule):
             need(shape == shape_of(ratio), "the other operand has more axes", node)
             return b.op(node.op_type, *((x, y) if place == 0 else (y, x)))
         raise Refusal("it does not compare a quotient with 1", node)
+
+
+class CompareClamped(Rule):
+    """Max(x, 0) <= 1 -> x <= 1, Where(IsNaN(x), inf, x) <= 1 -> x <= 1, and so for the operands of
+    Max; also for <, and for Min with >= and >
+
+    Legal for constants: the bound of Max satisfies the comparison, and what replaces NaN does not.
+    NaN compares as False, and Max and Min keep it. Done if a Max or Min that keeps two operands has
+    no other reader. Line searches compare errors like this.
+    """
+
+    name = "compare-clamped"
+    anchors = frozenset({"Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+    sources = frozenset({"Max", "Min", "Where"})
+    # After `is-nan` and `masked-gather`, which looks for clamps.
+    phase = 5
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        shape = shape_of(node.outputs[0])
+        for place, x in enumerate(operands(node)):
+            limit = const_number(operands(node)[1 - place])
+            if limit is None:
+                continue
+            is_below = node.op_type in ("Less", "LessOrEqual")
+            extreme = "Max" if is_below == (place == 0) else "Min"
+            found = _Clamped(node.op_type, place, limit, extreme).reduced(x, b)
+            if found is None or found is x:
+                continue
+            pair = list(operands(node))
+            pair[place] = found
+            result: oir.Value = b.op(node.op_type, *pair)
+            need(shape_of(result) == shape, "a bound has more axes", node)
+            return result
+        raise Refusal("it does not compare a clamped number with a constant", node)
+
+
+@dataclass(frozen=True)
+class _Clamped:
+    """What a comparison with a constant needs of a number.
+
+    Attributes:
+        op_type: The comparison.
+        place: The place of the number among its operands.
+        limit: The constant.
+        extreme: Max or Min. The comparison holds for this extreme if it holds for all operands.
+    """
+
+    op_type: str
+    place: int
+    limit: float
+    extreme: str
+
+    def _holds(self, number: float) -> bool:
+        pair = (number, self.limit) if self.place == 0 else (self.limit, number)
+        return HOLDS[self.op_type](*pair)
+
+    def reduced(self, x: oir.Value, b: Rewriter) -> oir.Value | None:
+        """A number for which the comparison gives the same; None if it holds for this constant."""
+        number = const_number(x)
+        if number is not None:
+            return None if self._holds(number) else x
+        node = maker_of(x, self.extreme, "Where")
+        if node is None:
+            return x
+        if node.op_type == "Where":
+            condition, substitute, other = operands(node)
+            instead = const_number(substitute)
+            is_nan = maker_of(condition, "IsNaN") is not None
+            if not is_nan or source_of(condition, "IsNaN") is not other or instead is None:
+                return x
+            return x if self._holds(instead) else self.reduced(other, b)
+        before = operands(node)
+        after = [y for y in (self.reduced(y, b) for y in before) if y is not None]
+        if len(after) < 2:
+            return after[0] if after else None
+        if after == before or not is_private(x):
+            return x
+        return b.op(self.extreme, *after)
 
 
 class IsFinite(Rule):
