@@ -168,6 +168,8 @@ class LoopFacts(Facts):
         ranges |= counted
         states = {x: after for x, after in states.items() if x not in counted}
         for left in reversed(range(_ROUNDS)):
+            # No state leaves the range of its type.
+            states = {x: y for x, y in states.items() if ranges[x] != range_of_type(dtype_of(x))}
             found = self._after_a_trip(body, ranges, states)
             if all(found[x].within(*ranges[x]) for x in states):
                 break

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.attributes import attribute_of
 from hlo2onnx.ir.constant_keys import key_of, label_of
 from hlo2onnx.ir.custom_domains import qualified
 from hlo2onnx.ir.dims import Shapes
 from hlo2onnx.ir.names import Names
+from hlo2onnx.ir.positions import Position, beside
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.type_inference import ValueType, check_types, infer
 from hlo2onnx.ir.values import WEIGHT, Dim, attributes_of, dtype_of
@@ -212,16 +212,16 @@ class NodeBuilder:
 
     def before(self, node: oir.Node) -> AbstractContextManager[None]:
         """Within the block nodes go right before `node`, under its name and metadata."""
-        return _Elsewhere(self, _beside(node, before=node))
+        return _Elsewhere(self, beside(node, before=node))
 
     def go_before(self, node: oir.Node) -> None:
         """From here to the end of the block around it nodes go right before `node`, under its name
         and metadata: quicker than a block for each of many nodes."""
-        self._go(_beside(node, before=node))
+        self._go(beside(node, before=node))
 
     def after(self, node: oir.Node) -> AbstractContextManager[None]:
         """Within the block nodes go right after `node`, under its name and metadata."""
-        return _Elsewhere(self, _beside(node, after=node))
+        return _Elsewhere(self, beside(node, after=node))
 
     def at_end(self, graph: oir.Graph) -> AbstractContextManager[None]:
         """Within the block nodes go to the end of an existing graph."""
@@ -241,7 +241,7 @@ class NodeBuilder:
     ) -> AbstractContextManager[None]:
         return _Elsewhere(self, (graph, None, None, starting, scope, metadata))
 
-    def _go(self, position: _Position) -> _Position:
+    def _go(self, position: Position) -> Position:
         """Makes the next nodes at a position; returns the one before."""
         before, after, starting = self._insert_before, self._insert_after, self._starting
         saved = (self.graph, before, after, starting, self.scope, self.metadata)
@@ -379,15 +379,10 @@ class NodeBuilder:
         return self.scalar(item, dtype_of(like))
 
 
-_Position = tuple[oir.Graph, oir.Node | None, oir.Node | None, bool, str, Mapping[str, str]]
-"""Where nodes go: the graph, the node after or before them, whether at the start of the main graph;
-their name and their metadata."""
-
-
 class _Elsewhere(AbstractContextManager[None]):
     """A block within which the nodes of a builder go to another position."""
 
-    def __init__(self, builder: NodeBuilder, position: _Position) -> None:
+    def __init__(self, builder: NodeBuilder, position: Position) -> None:
         self._builder = builder
         self._position = position
 
@@ -396,13 +391,3 @@ class _Elsewhere(AbstractContextManager[None]):
 
     def __exit__(self, *_: object) -> None:
         self._builder._go(self._position)
-
-
-def _beside(
-    node: oir.Node, before: oir.Node | None = None, after: oir.Node | None = None
-) -> _Position:
-    """The position right before or after a node of a graph."""
-    graph = node.graph
-    if not isinstance(graph, oir.Graph):
-        raise InternalError(f"node {node.name} is not part of a graph")
-    return (graph, before, after, False, node.name or "", node.metadata_props)

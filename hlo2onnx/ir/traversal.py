@@ -62,17 +62,10 @@ def all_values(graph: oir.Graph) -> Iterator[oir.Value]:
 
 def reads(node: oir.Node) -> list[oir.Value]:
     """The values that a node and the nodes of its subgraphs read, and what the subgraphs return."""
-    found: list[oir.Value] = []
-    _add_reads(node, found)
-    return found
-
-
-def _add_reads(node: oir.Node, found: list[oir.Value]) -> None:
-    for x in node.inputs:
-        if x is not None:
-            found.append(x)
-    if node.attributes.data:
+    found = [x for x in node.inputs if x is not None]
+    if node.attributes.data:  # most nodes have none
         for graph in subgraphs(node):
             found.extend(graph.outputs)
             for inner in nodes_in(graph):
-                _add_reads(inner, found)
+                found += reads(inner)
+    return found

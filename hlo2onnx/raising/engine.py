@@ -18,8 +18,8 @@ from hlo2onnx.ir.roundings import merges_unrounded
 from hlo2onnx.ir.traversal import all_nodes, nodes_in, subgraphs
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
-from hlo2onnx.rewrite.large_graphs import is_read, remove_node, use_count
-from hlo2onnx.rewrite.replace import can_replace, detach, remove_makers, replace
+from hlo2onnx.rewrite.large_graphs import use_count
+from hlo2onnx.rewrite.replace import can_replace, remove_makers, remove_unread, replace
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.builder import TargetBuilder
 
@@ -306,7 +306,7 @@ def _fire(
     enabled = [user for output in node.outputs for user in output.consumers()]
     replace(node, values)
     _inherit_names(node, names, values, rewriter.made)
-    _discard(rewriter.made)
+    remove_unread(rewriter.made)
     # Rules that count readers must not count readers that are dead.
     less_read = remove_makers([x for x in inputs if x is not None])
     removed = [maker for value in less_read if (maker := value.producer()) and not maker.graph]
@@ -346,13 +346,13 @@ def _first(
             else:
                 result = watch.rewrite(rule, node, rewriter)
         except Refusal:
-            if made:
-                _discard(made)
+            if made:  # equal nodes of each attempt would be shared again and again
+                remove_unread(made)
             continue
         values = values_of(result)
         if all(map(can_replace, node.outputs, values)):
             return rule, values
-        _discard(rewriter.made)
+        remove_unread(rewriter.made)
     return None
 
 
@@ -384,18 +384,6 @@ def _is_number(value: oir.Value) -> bool:
     Thousands of nodes may read one. Finding them takes long, and no rule counts them.
     """
     return value.const_value is not None and value.const_value.size <= SMALL_ELEMENTS
-
-
-def _discard(made: Sequence[oir.Node]) -> None:
-    """Removes nodes of a rule that nobody reads, as after a refusal.
-
-    Otherwise each attempt would leave equal nodes, and sharing them would never end.
-    """
-    for node in reversed(made):
-        if node.graph is not None and not is_read(node):
-            for graph in subgraphs(node):
-                detach(graph)
-            remove_node(node)
 
 
 def _inherit_names(

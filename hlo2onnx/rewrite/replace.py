@@ -109,6 +109,15 @@ def _remove_unused_nodes(graph: oir.Graph) -> int:
     return count
 
 
+def remove_unread(nodes: Sequence[oir.Node]) -> None:
+    """Removes those of the nodes that nobody reads. The others may read those before them only."""
+    for node in reversed(nodes):
+        if node.graph is not None and not is_read(node):
+            for subgraph in subgraphs(node):
+                detach(subgraph)
+            remove_node(node)
+
+
 def detach(graph: oir.Graph) -> None:
     """Drops all uses of values that a removed subgraph captured."""
     graph.outputs.clear()

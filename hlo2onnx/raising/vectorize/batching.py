@@ -46,6 +46,10 @@ _WITH_BATCH = frozenset(
 )  # fmt: skip
 
 
+Rows = Mapping[oir.Value, oir.Value]
+"""The tensor of all trips for values of the body."""
+
+
 def row_bytes(value: oir.Value) -> int:
     """The bytes of a value, with unknown extents counted as 1."""
     extents = [dim for dim in shape_of(value) if isinstance(dim, int)]
@@ -58,17 +62,11 @@ class Batcher:
     Args:
         b: Makes the nodes.
         trips: The Loop.
-        rows: The tensor of all trips for values of the body.
+        rows: Those that are known.
         is_numbered: Whether to include the number of the trip.
     """
 
-    def __init__(
-        self,
-        b: Rewriter,
-        trips: Trips,
-        rows: Mapping[oir.Value, oir.Value],
-        is_numbered: bool = True,
-    ) -> None:
+    def __init__(self, b: Rewriter, trips: Trips, rows: Rows, is_numbered: bool = True) -> None:
         self._b = b
         self._trips = trips
         self.rows = dict(rows)

@@ -129,6 +129,23 @@ def test_nodes_of_one_side_move() -> None:
     assert sorted(other) == ["Add", "Add", "Mul", "Mul", "Sub"]
 
 
+def test_groups_in_a_row() -> None:
+    """Each needs what the one before has led to. None is split, and no two become one."""
+
+    def step(x: Array) -> Array:
+        down = jnp.sum(x) > 4
+        for shift in (2, 3, 5):
+            one = jnp.where(down, x * shift + 1, (x - 7) * x)
+            other = jnp.where(down, (x + shift) * x, x * x - shift)
+            x = one * jnp.sum(other) / 4 + other
+        return x
+
+    program = verified(loop(step), X)
+    assert not selections(program)
+    assert program.report.nodes["If"] == 3
+    assert_same(program, loop(step))
+
+
 def test_a_condition_of_one_element() -> None:
     """It is a vector."""
 

@@ -42,9 +42,10 @@ class BatchThreefry(Rule):
         moves = all(b.supports(op_type, _WORD) for op_type in ("Concat", "Gather", "Split"))
         need(moves, "the target cannot join words", node)
         assert node.graph is not None
-        is_first = next(each for each in node.graph if each.op_type == THREEFRY) is node
-        need(is_first, "another use in front of it is joined with others first", node)
-        batches = _batches(node.graph, int(most))
+        uses = b.nodes_of(node.graph, THREEFRY)
+        need(len(uses) > 1, "no other use is in the same graph", node)
+        need(uses[0] is node, "another use in front of it is joined with others first", node)
+        batches = _batches(node.graph, uses, int(most))
         need(batches, "no other use can take place at the same time", node)
         words: Sequence[oir.Value] = ()
         for first, *others in batches:
@@ -60,13 +61,13 @@ class BatchThreefry(Rule):
         return words or b.outputs(THREEFRY, *node.inputs, n_outputs=2)
 
 
-def _batches(graph: oir.Graph, most: int) -> list[list[oir.Node]]:
+def _batches(graph: oir.Graph, uses: Sequence[oir.Node], most: int) -> list[list[oir.Node]]:
     """Uses of a graph that wait for equally many others, for at most so many numbers each."""
     levels = threefry_levels(graph)
     batches: dict[int, list[oir.Node]] = {}
     total: dict[int, int] = {}
-    for node in graph:
-        size = pairs_of_words(node) if node.op_type == THREEFRY else 0
+    for node in uses:
+        size = pairs_of_words(node)
         level = levels.get(node.outputs[0], 0) if size else 0
         if 0 < size <= most - total.get(level, 0):
             total[level] = total.get(level, 0) + size

@@ -37,7 +37,7 @@ class HoistThreefry(Rule):
         reason = "no use of Threefry around it can take place at the same time"
         need(not is_fallback(node), "a table has most of what it draws", node)
         need(any(each.op_type == THREEFRY for g in subgraphs(node) for each in g), reason, node)
-        around = [each for each in node.graph if each.op_type == THREEFRY]
+        around = b.nodes_of(node.graph, THREEFRY)
         need(around, reason, node)
         levels = threefry_levels(node.graph)
         for branch in subgraphs(node):

@@ -34,10 +34,12 @@ class PipelineThreefry(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         body = node.attributes["body"].as_graph()
+        uses = b.nodes_of(body, THREEFRY)
+        need(uses, "no use of Threefry is in its body", node)
         levels = threefry_levels(body)
         depth = max(levels.values(), default=0)
         need(depth > 1, "no use of Threefry waits for another", node)
-        firsts = [x for x in body if x.op_type == THREEFRY and levels[x.outputs[0]] == 1]
+        firsts = [x for x in uses if levels[x.outputs[0]] == 1]
         need(len(firsts) == 1, "several uses of Threefry wait for none", node)
         (first,) = firsts
         most = b.costs.threefry_written_elements

@@ -120,24 +120,30 @@ class _Group:
         begin, end = 0, len(members)
         while True:
             self._choose(members[begin:end])
-            self.late = self._late(nodes[places[members[begin]] : places[members[end - 1]]])
-            late = {x for node in self.late for x in node.outputs}
-            if late and not all(late.isdisjoint(reads(node)) for node in self.inside):
-                begin += 1
+            waiting = self._late(nodes[places[members[begin]] : places[members[end - 1]]])
+            self.late = list(waiting)
+            late = {x: place for node, place in waiting.items() for x in node.outputs}
+            found = [late[x] for node in self.inside for x in reads(node) if x in late]
+            if found:  # as for every group that has this member
+                begin += 1 + max(found)
             elif self.node in self.members:
                 break
             else:
                 begin, end = 0, begin
         need(self.node is members[end - 1], "a later one takes it along", self.node)
 
-    def _late(self, between: Sequence[oir.Node]) -> list[oir.Node]:
-        """The nodes outside of the group that depend on it."""
-        known = {x for member in self.members for x in member.outputs}
-        found = list[oir.Node]()
+    def _late(self, between: Sequence[oir.Node]) -> dict[oir.Node, int]:
+        """The nodes outside of the group that depend on it, each with the position of the last
+        member that it depends on."""
+        known = {x: place for place, member in enumerate(self.members) for x in member.outputs}
+        found: dict[oir.Node, int] = {}
         for node in between:
-            if node not in self.inside and not known.isdisjoint(reads(node)):
-                found.append(node)
-                known.update(node.outputs)
+            if node in self.inside:
+                continue
+            places = [known[x] for x in reads(node) if x in known]
+            if places:
+                found[node] = max(places)
+                known.update(dict.fromkeys(node.outputs, found[node]))
         return found
 
     def is_worth(self, b: Rewriter) -> bool:
