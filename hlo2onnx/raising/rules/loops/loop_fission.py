@@ -12,7 +12,8 @@ from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule
 from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, rebuilt, separate
 from hlo2onnx.raising.match.nested_loops import copied
-from hlo2onnx.raising.vectorize.batching import Batcher, batchable, row_bytes
+from hlo2onnx.raising.vectorize.batching import Batcher, batchable
+from hlo2onnx.raising.vectorize.trip_rows import row_bytes
 from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
 from hlo2onnx.rewrite.replace import detach
 

@@ -20,7 +20,8 @@ from hlo2onnx.raising.match.counted_loop import (
     separate,
 )
 from hlo2onnx.raising.match.views import first, widens_row
-from hlo2onnx.raising.vectorize.batching import Batcher, batchable, batched_body, row_bytes
+from hlo2onnx.raising.vectorize.batching import Batcher, batchable, batched_body
+from hlo2onnx.raising.vectorize.trip_rows import row_bytes
 from hlo2onnx.rewrite.licm import is_repeatable
 from hlo2onnx.rewrite.replace import remove_makers
 

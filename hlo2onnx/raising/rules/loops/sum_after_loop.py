@@ -13,7 +13,7 @@ from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, counted, rebuilt, separate
 from hlo2onnx.raising.match.views import RESHAPES
-from hlo2onnx.raising.vectorize.batching import row_bytes
+from hlo2onnx.raising.vectorize.trip_rows import row_bytes
 from hlo2onnx.rewrite.large_graphs import use_count
 from hlo2onnx.rewrite.replace import remove_makers
 

@@ -18,7 +18,8 @@ from hlo2onnx.raising.match.counted_loop import Trips, has_condition
 from hlo2onnx.raising.match.threefry import is_fallback
 from hlo2onnx.raising.match.trip_bounds import counts_up, most_trips
 from hlo2onnx.raising.match.views import source_of
-from hlo2onnx.raising.vectorize.batching import MOST_TRIPS, Batcher, batchable
+from hlo2onnx.raising.vectorize.batching import Batcher, batchable
+from hlo2onnx.raising.vectorize.trip_rows import MOST_TRIPS
 from hlo2onnx.rewrite.large_graphs import replace_uses
 from hlo2onnx.rewrite.replace import remove_makers
 

@@ -19,7 +19,8 @@ from hlo2onnx.raising.match.counted_loop import (
     loop_around,
 )
 from hlo2onnx.raising.match.trip_bounds import most_trips
-from hlo2onnx.raising.vectorize.batching import batched_body, row_bytes
+from hlo2onnx.raising.vectorize.batching import batched_body
+from hlo2onnx.raising.vectorize.trip_rows import row_bytes
 from hlo2onnx.rewrite.large_graphs import replace_uses, use_count
 from hlo2onnx.rewrite.replace import remove_makers
 
