@@ -148,7 +148,7 @@ def test_indices_that_are_inside_by_what_made_them() -> None:
         (lambda x: x[jnp.argsort(x[:, 0])], 1),
         (lambda x: jnp.take_along_axis(x, jnp.argsort(x, axis=0), axis=0), 1),
         # A Scan takes its rows by itself.
-        (lambda x: lax.fori_loop(0, 9, lambda i, c: c + x[i], jnp.zeros(4, x.dtype)), 0),
+        (lambda x: lax.fori_loop(0, 9, lambda i, c: c * 2 + x[i], jnp.zeros(4, x.dtype)), 0),
         (lambda x: lax.fori_loop(0, 9, lambda i, c: c.at[8 - i].set(x[i]), x), 0),
     ]
     for function, gathers in cases:
