@@ -17,9 +17,8 @@ from hlo2onnx.ir.values import shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CUSTOM_CALL, Op
-from hlo2onnx.mlir.functions import functions_of
+from hlo2onnx.mlir.block_functions import callee_in_module
 from hlo2onnx.mlir.values import MlirValue
-from hlo2onnx.mlir.walk import module_of
 
 _FACTORIZATION = "hlo2onnx.factorization"
 """Key of `onnx_ir.Value.meta` of LU factors: the matrix, and the order of its rows."""
@@ -77,18 +76,15 @@ def _systems(value: MlirValue, block: ir.Block) -> int:
         if reader.name == "stablehlo.select" and place == 1:
             total += _systems(reader.results[0], block)
         elif reader.name == "func.call":
-            body = _called(reader).regions[0].blocks[0]
+            function = callee_in_module(reader)
+            assert function is not None
+            body = function.regions[0].blocks[0]
             total += _systems(body.arguments[place], body)
         elif reader.name == CUSTOM_CALL and place == 0 and _is_triangular(reader):
             total += 1
         else:
             return _MANY
     return total
-
-
-def _called(call: ir.Operation) -> ir.Operation:
-    name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-    return functions_of(module_of(call))[name]
 
 
 def _is_triangular(call: ir.Operation) -> bool:

@@ -15,18 +15,26 @@ from hlo2onnx.ir.provenance import CALLEE, Path
 from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.types import is_tensor
-from hlo2onnx.mlir.walk import MlirValue, operations_in
+from hlo2onnx.mlir.walk import MlirValue, module_of, operations_in
 
 NAME = "hlo2onnx.block"
 """The name of a new function."""
 
-_CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+"""Operations that call a function, and their attribute with its name."""
 
 
 def callee_of(operation: ir.Operation, functions: dict[str, ir.Operation]) -> ir.Operation | None:
     """The function that an operation calls; None if it calls none of the module."""
-    name = _CALLEES.get(operation.name)
+    name = CALLEES.get(operation.name)
     return None if name is None else functions.get(text_of(operation, name))
+
+
+def callee_in_module(operation: ir.Operation) -> ir.Operation | None:
+    """The function that an operation calls; None if it calls none of its module."""
+    if operation.name not in CALLEES:
+        return None
+    return callee_of(operation, functions_of(module_of(operation)))
 
 
 def block_at(module: ir.Operation, function: str, path: Path) -> ir.Block:

@@ -6,14 +6,15 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from hlo2onnx.mlir.block_functions import CALLEES, callee_in_module
 from hlo2onnx.mlir.values import MlirValue
 
 
 def same_regions(left: ir.Operation, right: ir.Operation) -> bool:
     """Whether the regions of two operations compute the same from their arguments, op by op.
 
-    Constants may stand outside of the regions. Locations, and attributes of other dialects, do not
-    matter.
+    Constants may stand outside of the regions. Calls are compared by the bodies of the functions.
+    Locations, names of functions, and attributes of other dialects do not matter.
     """
     return _Comparison().regions(left, right)
 
@@ -62,14 +63,19 @@ class _Comparison:
         if len(left.operands) != len(right.operands):
             return False
         pairs = zip(left.operands, right.operands, strict=True)
-        return all(self._values(*pair) for pair in pairs) and self.regions(left, right)
+        if not all(self._values(*pair) for pair in pairs) or not self.regions(left, right):
+            return False
+        callees = callee_in_module(left), callee_in_module(right)
+        if callees[0] is None or callees[1] is None:
+            return callees[0] is callees[1]
+        return self.regions(callees[0], callees[1])
 
 
 def _attributes(operation: ir.Operation) -> dict[str, str]:
-    """The attributes of the operation's own dialect, as text."""
+    """The attributes of the operation's own dialect, as text, without the name of a callee."""
     found = {}
     for attribute in operation.attributes:
         name = attribute if isinstance(attribute, str) else attribute.name
-        if "." not in name:
+        if "." not in name and name != CALLEES.get(operation.name):
             found[name] = str(operation.attributes[name])
     return found
