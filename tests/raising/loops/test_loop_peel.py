@@ -44,7 +44,7 @@ def search(first: Callable[[Array], Any], dtype: Any = jnp.float32) -> Callable[
 
     def one(carry: Array, row: Array) -> Any:
         x = row.astype(dtype) + carry
-        low = jnp.zeros((), dtype)
+        low = jnp.minimum(row, 0).astype(dtype)
         start = (first(row), low, low + 2, x)
         step = lambda s: lax.cond(s[0], halve, grow, s)  # noqa: E731
         # NaN ends it, too.

@@ -24,6 +24,7 @@ from hlo2onnx.raising.rules.loops import (
     search_tree,
     shifted_carry,
     sink_final_states,
+    sink_into_branches,
     sum_after_loop,
     trip_limit,
     trip_table,
@@ -73,4 +74,5 @@ LOOP_RULES: tuple[Rule, ...] = (
     carry_recomputed.CarryRecomputed(),
     loop_peel.LoopPeel(),
     where_to_branch.WhereToBranch(),
+    sink_into_branches.SinkIntoBranches(),
 )
