@@ -113,6 +113,7 @@ class Rewriter(TargetBuilder):
         listed: See `nodes_of`.
         owners: The node of each body, before the rules of this phase.
         connected: Nodes that are connected with each of some nodes, until a rule fires.
+        refused_together: Why `where-to-branch` refused nodes together, until a rule fires.
     """
 
     def __init__(self, model: oir.Model, target: Target, watch: Watch | None = None) -> None:
@@ -123,6 +124,7 @@ class Rewriter(TargetBuilder):
         self.listed: dict[tuple[oir.Graph, str], list[oir.Node]] = {}
         self.facts, self.facts_time = LoopFacts(model.graph), 0
         self.connected: dict[oir.Node, list[oir.Node]] = {}
+        self.refused_together: dict[oir.Node, str] = {}
         self.owners: Mapping[oir.Graph, oir.Node] = {}
 
     def forget_facts(self, time: int) -> None:
@@ -139,17 +141,15 @@ class Rewriter(TargetBuilder):
         that have not made nodes yet, on loops or branches with thousands of nodes."""
         key = (graph, op_type)
         if key not in self.listed:
-            self.listed[key] = (
-                [node for node in self.nodes_of(graph) if node.op_type == op_type]
-                if op_type
-                else nodes_in(graph)
-            )
+            nodes = self.nodes_of(graph) if op_type else nodes_in(graph)
+            self.listed[key] = [node for node in nodes if op_type in ("", node.op_type)]
         return self.listed[key]
 
     def forget_lists(self) -> None:
         """Nodes are listed anew: a rule has fired."""
         self.listed.clear()
         self.connected.clear()
+        self.refused_together.clear()
 
     def owner_of(self, node: oir.Node) -> oir.Node | None:
         """The node in whose body a node is."""

@@ -13,6 +13,7 @@ from rewriting import model_of, op_types, run_model
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.rewrite import live_outputs
 from hlo2onnx.rewrite.replace import can_replace, remove_makers, remove_unused, replace
 
 Value = oir.Value
@@ -292,6 +293,17 @@ def asked(b: GraphBuilder, x: Value, y: Value, z: Value) -> list[Value]:
     return [either(b, y, (lambda: b.Neg(x),), (lambda: x,))[0], b.Sin(y), b.Cos(z)]
 
 
+def looped(b: GraphBuilder, x: Value, y: Value) -> Value:
+    """A loop reads the second value, and a branch in it."""
+    return loop(b, 2, [x], lambda i, s: ([either(b, s, (lambda: y,), (lambda: s,))[0]], []))[0]
+
+
+def looped_in_branch(b: GraphBuilder, x: Value, y: Value, z: Value) -> list[Value]:
+    """A loop in a branch reads the second state, for the first result of the branches."""
+    first, second = either(b, x, (lambda: looped(b, x, y), lambda: y), (lambda: x, lambda: z))
+    return [first, b.Sin(y), b.Add(z, second)]
+
+
 KEPT: dict[str, tuple[int, Callable[..., Any]]] = {
     "feeds itself": (1, lambda b, x, y, z: [b.Exp(x), b.Sin(y), b.Cos(z)]),
     "feed each other": (1, lambda b, x, y, z: [b.Exp(x), b.Sin(z), b.Cos(y)]),
@@ -301,12 +313,27 @@ KEPT: dict[str, tuple[int, Callable[..., Any]]] = {
     "needed by one result of branches": (2, mixed),
     "needed by a branch in a branch": (2, nested),
     "needed by the condition of branches": (2, asked),
+    "needed two trips later, through two nodes": (
+        3,
+        lambda b, x, y, z: [b.Add(x, y), b.Sin(b.Exp(z)), b.Cos(z)],
+    ),
+    "needed by a loop": (2, lambda b, x, y, z: [looped(b, x, y), b.Sin(y), b.Cos(z)]),
+    "a loop that is not needed needs it": (
+        1,
+        lambda b, x, y, z: [b.Exp(x), b.Sin(y), looped(b, z, y)],
+    ),
+    "needed by a loop in a branch": (2, looped_in_branch),
     "reads the needed one": (1, lambda b, x, y, z: [b.Exp(x), b.Add(x, y), b.Cos(y)]),
 }
 
 
+@pytest.mark.parametrize("ahead", [0, 1, 2, 256])
 @pytest.mark.parametrize("name", KEPT)
-def test_states_that_nothing_needs_are_dropped(name: str) -> None:
+def test_states_that_nothing_needs_are_dropped(
+    name: str, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many nodes are looked at one by one."""
+    monkeypatch.setattr(live_outputs, "_MOST_AHEAD", ahead)
     count, after = KEPT[name]
     assert states_of(after)[0] == count
 

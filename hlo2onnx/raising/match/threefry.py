@@ -8,7 +8,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.traversal import nodes_in, reads, subgraphs
-from hlo2onnx.ir.values import is_constant, present, size_of
+from hlo2onnx.ir.values import is_constant, size_of
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within
 from hlo2onnx.raising.match.views import maker_of
@@ -50,14 +50,13 @@ def threefry_levels(
     levels = dict(outer or {})
     for node in nodes_in(graph):
         op_type, level = node.op_type, 0
-        if levels:
-            operands = reads(node) if node.attributes.data else node.inputs
-            if not levels.keys().isdisjoint(operands):  # as of most nodes
-                level = max(levels.get(x, 0) for x in present(operands))
-        level += op_type == THREEFRY
-        if op_type == "If" and not is_fallback(node):
+        if op_type == "If" and not is_fallback(node):  # the levels around it are among the others
             for branch in subgraphs(node):
                 level = max(level, *threefry_levels(branch, (), levels).values(), 0)
+        elif levels:
+            operands = reads(node) if node.attributes.data else node.inputs
+            level = max([levels[x] for x in operands if x in levels], default=0)
+        level += op_type == THREEFRY
         if level and node not in without:
             levels.update(dict.fromkeys(node.outputs, level))
     return levels

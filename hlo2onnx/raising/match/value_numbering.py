@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as oir
@@ -38,6 +38,21 @@ def key_of(x: oir.Value) -> Hashable:
     if array is None or array.nbytes > _MOST_BYTES:
         return origin(x)
     return (array.dtype, array.shape, array.tobytes())
+
+
+def rough_key_of(x: oir.Value, given: Container[oir.Value], depth: int = 2) -> Hashable:
+    """A key that two values share if they get the same number, whatever the given keys are.
+
+    Args:
+        depth: How many choices in choices are looked at.
+    """
+    if x in given:
+        return "given"
+    maker, choices = x.producer(), _choices(x)
+    if maker is None or not choices:
+        return key_of(x)
+    within = choices if depth else ()
+    return _chooser(maker, x), *(rough_key_of(origin(y), given, depth - 1) for y in within)
 
 
 class Numbering:
@@ -89,11 +104,15 @@ class Numbering:
         maker = x.producer()
         if maker is None or not numbers:
             return key_of(x)
-        chooser = maker if maker.op_type == "If" else (origin(operands(maker)[0]), shape_of(x))
-        return (chooser, *numbers)
+        return (_chooser(maker, x), *numbers)
 
 
-def _choices(x: oir.Value) -> Iterable[oir.Value]:
+def _chooser(maker: oir.Node, x: oir.Value) -> Hashable:
+    """What chooses a result of an If or a Where."""
+    return maker if maker.op_type == "If" else (origin(operands(maker)[0]), shape_of(x))
+
+
+def _choices(x: oir.Value) -> Sequence[oir.Value]:
     """The values that a value is one of; none if it is something else."""
     maker, place = x.producer(), x.index()
     if maker is None or maker.domain or place is None:

@@ -16,6 +16,7 @@ from verified import verified
 
 import hlo2onnx
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
+from hlo2onnx.raising.rules.loops import where_to_branch
 
 X = np.array([0.5, -2.0, 3.0, -0.0], np.float32)
 NAME = "where-to-branch"
@@ -202,3 +203,27 @@ def test_targets(tmp_path: Path, settings: dict[str, Any], fires: bool) -> None:
     table.write_text(json.dumps({"extends": "ort-cpu", **settings}))
     program = hlo2onnx.translate(jax.jit(loop(both)).lower(X), target=str(table))
     assert bool(program.report.rules[NAME]) == fires
+
+
+def test_a_group_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each of its members."""
+    made: list[object] = []
+
+    class Counted(where_to_branch._Group):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(self)
+
+    def groups(count: int) -> int:
+        def step(x: Array) -> Array:
+            down, rows = jnp.sum(x) > 4, [x * k for k in range(3, 3 + count)]
+            chosen = [jnp.where(down, row, x) for row in rows]
+            return sum((jnp.sin(one) * row for one, row in zip(chosen, rows, strict=True)), x)
+
+        made.clear()
+        program = hlo2onnx.translate(jax.jit(loop(step)).lower(X))
+        assert selections(program) == count
+        return len(made)
+
+    monkeypatch.setattr(where_to_branch, "_Group", Counted)
+    assert 0 < groups(16) == groups(8)

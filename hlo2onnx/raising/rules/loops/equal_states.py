@@ -10,7 +10,7 @@ from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import dtype_of, origin, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import separate
-from hlo2onnx.raising.match.value_numbering import Numbering, key_of
+from hlo2onnx.raising.match.value_numbering import Numbering, key_of, rough_key_of
 from hlo2onnx.rewrite.large_graphs import replace_uses
 
 
@@ -67,21 +67,22 @@ class EqualResults(Rule):
 def _equal_states(loop: oir.Node, body: oir.Graph) -> list[list[int]]:
     """The numbers of states, in classes of states that are equal before every trip.
 
-    All states that start equal are in one class at first. A class is divided as long as a trip
-    gives its states different values.
+    All states that start equal, and that a trip may give the same value, are in one class at
+    first. A class is divided as long as a trip gives its states different values.
     """
-    states = list(body.inputs[2:])
+    states, given = list(body.inputs[2:]), set(body.inputs[2:])
+    after = [origin(x) for x in body.outputs[1 : 1 + len(states)]]
     starts = [
-        (key_of(start), dtype_of(state), shape_of(state))
-        for start, state in zip(present(loop.inputs[2:]), states, strict=True)
+        (key_of(start), dtype_of(state), shape_of(state), rough_key_of(x, given))
+        for start, state, x in zip(present(loop.inputs[2:]), states, after, strict=True)
     ]
-    classes = _Classes(states, body.outputs[1 : 1 + len(states)], starts)
+    classes = _Classes(states, after, starts)
     classes.divide()
     return _grouped(range(len(states)), [classes.number_of[state] for state in states])
 
 
 class _Classes:
-    """States in classes.
+    """States in classes, and what they become (see `origin`).
 
     Of a class that is divided, the largest part keeps its number, and only states that may become
     members of others are looked at again. So a state is looked at a few times (Hopcroft), also in a
@@ -98,7 +99,7 @@ class _Classes:
             {states[k] for k in equal} for equal in _grouped(range(len(states)), starts)
         ]
         self.number_of = {x: n for n, members in enumerate(self._members) for x in members}
-        self._after = dict(zip(states, map(origin, after), strict=True))
+        self._after = dict(zip(states, after, strict=True))
         self._becomes: dict[oir.Value, list[oir.Value]] = {}
         for state, x in self._after.items():
             self._becomes.setdefault(x, []).append(state)

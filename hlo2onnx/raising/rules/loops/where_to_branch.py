@@ -11,7 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import is_static
 from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, subgraphs
 from hlo2onnx.ir.values import dtype_of, is_constant, shape_of
-from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import output_of
 from hlo2onnx.raising.match.views import first, operands
 from hlo2onnx.rewrite.large_graphs import replace_input, use_count
@@ -63,11 +63,21 @@ class WhereToBranch(Rule):
         need(all(dim == 1 for dim in shape_of(condition)), "it chooses for each element", node)
         alike = [each for each in _alike(condition, node) if _selects_whole(each)]
         need(node in alike, "it expands what it selects", node)
+        need(node not in b.refused_together, b.refused_together.get(node, ""), node)
         group = _Group(node, alike)
-        need(group.is_worth(b), "a branch would run as many nodes", node)
+        _need_of_all(b, alike, group.is_worth(b), "a branch would run as many nodes")
         group.put_in_order(b)  # lists all nodes of the body
+        last, *others = reversed(group.members)
+        _need_of_all(b, others, node is last, "a later one takes it along")
         need(group.is_worth(b), "a branch of those in order would run as many nodes", node)
         return group.written(b)
+
+
+def _need_of_all(b: Rewriter, nodes: Sequence[oir.Node], condition: bool, reason: str) -> None:
+    """Refuses the rewrite of all these nodes, until a rule fires, unless the condition holds."""
+    if not condition:
+        b.refused_together.update(dict.fromkeys(nodes, reason))
+        raise Refusal(reason, nodes[0])
 
 
 def _alike(condition: oir.Value, node: oir.Node) -> list[oir.Node]:
@@ -101,10 +111,13 @@ class _Group:
     def __init__(self, node: oir.Node, members: Sequence[oir.Node]) -> None:
         self.node = node
         self.late: list[oir.Node] = []
+        self.members: list[oir.Node] = []
         self._choose(members)
 
     def _choose(self, members: Sequence[oir.Node]) -> None:
-        self.members = list(members)
+        before, self.members = set(self.members), list(members)
+        if before == set(members):
+            return
         self.sides = {side: _Side(_moved(members, side)) for side in SIDES}
         self.inside = set(members).union(*(side.moved for side in self.sides.values()))
         bodies = (body for node in self.inside for body in subgraphs(node))
@@ -130,7 +143,6 @@ class _Group:
                 break
             else:
                 begin, end = 0, begin
-        need(self.node is members[end - 1], "a later one takes it along", self.node)
 
     def _late(self, between: Sequence[oir.Node]) -> dict[oir.Node, int]:
         """The nodes outside of the group that depend on it, each with the position of the last
@@ -243,12 +255,14 @@ def _read_on(members: Sequence[oir.Node], side: int) -> Iterator[oir.Value]:
                 yield from _used(inner)
 
 
-def _used(node: oir.Node) -> Iterator[oir.Value]:
+def _used(node: oir.Node) -> list[oir.Value]:
     """The values that a node and the nodes of its bodies use, once for each use."""
-    yield from operands(node)
-    for graph in subgraphs(node):
-        for inner in nodes_in(graph):
-            yield from _used(inner)
+    used = operands(node)
+    if node.attributes.data:  # most nodes have none
+        for graph in subgraphs(node):
+            for inner in nodes_in(graph):
+                used += _used(inner)
+    return used
 
 
 def _move_nodes(node: oir.Node, side: int, graph: oir.Graph, values: Aliases) -> None:
