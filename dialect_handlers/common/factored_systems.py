@@ -2,8 +2,8 @@
 
 `jax.numpy.linalg.solve` is lowered to a factorization, the permutation of the right-hand side, and
 two triangular systems. If nothing else reads the factors, one function solves the system in fewer
-operations: see `linalg.solve`. That is for one right-hand side: JAX writes more of them as a batch,
-with transpositions between the systems.
+operations: see `linalg.solve`. Several right-hand sides are a batch of vectors, which JAX permutes
+and moves to the columns of a matrix.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 
 from dialect_handlers.common.linalg.solve import solve, suits
 from hlo2onnx.analysis.ranges import RANGE
-from hlo2onnx.ir.values import shape_of
+from hlo2onnx.ir.values import present, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CUSTOM_CALL, Op
@@ -50,8 +50,9 @@ def solved_at_once(em: Emitter, op: Op) -> Parts | None:
         None for other systems, and for factors that serve more than one.
     """
     packed, (x, *imaginary) = em.parts(op.operands[0])[0], em.parts(op.operands[1])
-    found = x.meta.get(_RIGHT_SIDE)
-    if found is None or imaginary or found[0] is not packed:
+    source = x if imaginary else _before_reshapes(x)
+    found = source.meta.get(_RIGHT_SIDE)
+    if found is None or imaginary or found[0] is not packed or shape_of(source) != shape_of(x):
         return None
     factors = _without_check(em, packed)
     noted = factors.meta.get(_FACTORIZATION)
@@ -110,15 +111,50 @@ def _without_check(em: Emitter, packed: oir.Value) -> oir.Value:
     return packed
 
 
+def _before_reshapes(x: oir.Value) -> oir.Value:
+    while (node := x.producer()) is not None and node.op_type == "Reshape":
+        (x, *_) = present(node.inputs)
+    return x
+
+
 def _before_permutation(em: Emitter, b: oir.Value, order: oir.Value) -> oir.Value | None:
-    """The rows that Gather takes in this order; None if b is something else."""
-    node = b.producer()
-    if node is None or node.op_type != "Gather" or node.attributes.get_int("axis", 0) != 0:
+    """B, if b is the rows of B in this order; None if b is something else.
+
+    Gather may take the rows along any axis, if Transpose and Reshape move the axis to the front
+    afterwards. B is then what they make of the operand of Gather.
+    """
+    moves = []
+    while (node := b.producer()) is not None and node.op_type in ("Reshape", "Transpose"):
+        moves.append(node)
+        (b, *_) = present(node.inputs)
+    if node is None or node.op_type != "Gather":
         return None
-    rows, index = node.inputs
-    if rows is None or index is None or shape_of(index) != shape_of(order):
+    rows, index = present(node.inputs)
+    if shape_of(rows) != shape_of(b) or shape_of(index) != shape_of(order):
         return None
-    return rows if _unwrapped(em, index) is order else None
+    axis: int | None = node.attributes.get_int("axis", 0) % len(shape_of(b))
+    for move in reversed(moves):
+        axis = None if axis is None else _axis_after(move, axis)
+    if axis != 0 or _unwrapped(em, index) is not order:
+        return None
+    for move in reversed(moves):
+        if move.op_type == "Transpose":
+            rows = em.transpose(rows, move.attributes.get_ints("perm"))
+        else:
+            rows = em.reshape(rows, shape_of(move.outputs[0]))
+    return rows
+
+
+def _axis_after(move: oir.Node, axis: int) -> int | None:
+    """The place of an axis after Transpose, or after Reshape if that only adds or removes axes of
+    extent 1."""
+    if move.op_type == "Transpose":
+        return list(move.attributes.get_ints("perm")).index(axis)
+    old, new = shape_of(present(move.inputs)[0]), shape_of(move.outputs[0])
+    before, after = ([i for i, extent in enumerate(dims) if extent != 1] for dims in (old, new))
+    if axis not in before or [old[i] for i in before] != [new[i] for i in after]:
+        return None
+    return after[before.index(axis)]
 
 
 def _unwrapped(em: Emitter, index: oir.Value) -> oir.Value:

@@ -56,6 +56,7 @@ def test_modes(dtype: str, shape: tuple[int, ...], mode: Any) -> None:
 SPECIAL: dict[str, np.ndarray] = {
     "zeros": np.zeros((4, 3)),
     "identity": np.eye(4),
+    "permutation": np.eye(6)[[3, 1, 5, 0, 2, 4]],
     "triangle": np.triu(matrix((5, 5), "float64")),
     "minus zero": np.array([[-0.0, 1], [2, 3]]),
     "imaginary": 1j * np.triu(np.abs(matrix((4, 4), "float64"))),

@@ -32,7 +32,8 @@ def real_panel(p: jax.Array, first: jax.Array) -> Pair:
     number = first + count
     here = (number == position).astype(p.dtype)
     rest = (number <= position).astype(p.dtype)
-    _, u = lax.scan(_step, p, (count, number, here[:, None], rest[:, None]))
+    least = np.eye(b, dtype=p.dtype) * jnp.finfo(p.dtype).tiny
+    _, u = lax.scan(_step, p, (count, here[:, None], rest[:, None], least[:, None]))
     u = u[:, 0]
     place = jnp.sum(u * here, 1, keepdims=True)
     squares = jnp.sum(jnp.square(u * (rest - here)), 1, keepdims=True)
@@ -52,19 +53,18 @@ def _step(p: jax.Array, at: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array
     """The columns behind H = I - 2 u^T u / u u^T, and the row u [1, m], for one of them.
 
     Args:
-        at: The number of the column and of its diagonal element, [1] each; 1 at that element, and
-            1 from it on, [1, m] each.
+        at: The number of the column, [1]; 1 at its diagonal element, and 1 from that on, [1, m];
+            and the least normal number at the column's place, [1, b].
     """
-    column, number, here, rest = at
+    column, here, rest, least = at
     limits = jnp.finfo(p.dtype)
-    x = take(p, column)
-    alpha = take(x, number, 1)
-    x = x * rest
-    norm = jnp.sqrt(jnp.sum(x * x, keepdims=True))
-    # The sign of alpha, also that of -0.
-    sign = lax.clamp(p.dtype.type(-1), limits.max / alpha, p.dtype.type(1))
-    shift = sign * norm
-    u = x + shift @ here
-    # Half of u u^T. It is not 0 where all of x is 0.
-    size = shift @ (alpha + shift) + np.full((1, 1), limits.tiny, p.dtype)
-    return p - (p @ u.T / size) @ u, u
+    x = take(p, column) * rest
+    norm = jnp.sqrt(jnp.sum(x * x, 1, keepdims=True))
+    # The sign of each element, also that of -0.
+    signs = lax.clamp(p.dtype.type(-1), limits.max / x, p.dtype.type(1))
+    u = x + norm @ (signs * here)
+    # The column's own product is half of u u^T. It is not 0 where all of x is 0. Those of other
+    # columns may be: an element that is 0 has to keep its sign.
+    products = u @ p.T + least
+    size = take(products, column, 1)
+    return p - (products / size).T @ u, u

@@ -1,4 +1,4 @@
-"""Loops whose trips only copy the states once a condition is false."""
+"""Loops with trips that only copy the states."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ import hlo2onnx
 from hlo2onnx.ir.traversal import all_nodes
 
 NAME = "early-exit"
+SKIPS = "skip-idle-trips"
 X = np.array([0.5, 2.0, 3.0], np.float32)
 
 
-def fired(function: Callable[..., Any], *args: Any, **options: Any) -> int:
-    return int(verified(function, *args, **options).report.rules[NAME])
+def fired(function: Callable[..., Any], *args: Any, name: str = NAME) -> int:
+    return int(verified(function, *args).report.rules[name])
 
 
 def bounded(condition: Callable[..., Any], step: Callable[..., Any], start: Any) -> Any:
@@ -197,3 +198,103 @@ def unknown(x: Array) -> Any:
 @pytest.mark.parametrize("sign", [1, -1])
 def test_half_a_condition_is_not_known(sign: int) -> None:
     assert not verified(unknown, X * sign).report.rules["known-conditions"]
+
+
+def masked(step: Callable[..., Any], start: Any, mask: Any) -> Any:
+    """As many steps as a mask has true elements."""
+    return lax.scan(lambda s, on: (lax.cond(on, step, lambda *s: s, *s), None), start, mask)[0]
+
+
+def spin(x: Array, y: Array) -> tuple[Array, Array]:
+    return jnp.sin(x) @ jnp.cos(y * jnp.eye(3)), x + 1
+
+
+def up_to_a_number(x: Array) -> Any:
+    return masked(spin, (x, 2 * x), jnp.arange(20.0) < 6 * x[0])
+
+
+def reversed_masks(x: Array) -> Any:
+    """The branch of true conditions gives the states back."""
+
+    def trip(s: Any, off: Any) -> Any:
+        return lax.cond(off, lambda *s: s, spin, *s), None
+
+    return lax.scan(trip, (x, 2 * x), jnp.arange(20.0) < 6 * x[0])[0]
+
+
+def any_mask(x: Array) -> Any:
+    """The states change in trips between others that do not change them."""
+    return masked(spin, (x, 2 * x), jnp.sin(20 * x[1] * jnp.arange(20.0)) > 0.3)
+
+
+def by_a_counter(x: Array) -> Any:
+    def trip(k: Any, s: Any) -> Any:
+        return lax.cond(k * x[0] < 7, spin, lambda *s: s, *s)
+
+    return lax.fori_loop(0, 25, trip, (x, 2 * x))
+
+
+@pytest.mark.parametrize("function", [up_to_a_number, reversed_masks, any_mask, by_a_counter])
+def test_idle_trips_are_skipped(function: Callable[..., Any]) -> None:
+    compiled = jax.jit(function)
+    program = hlo2onnx.translate(compiled.lower(X))
+    assert program.report.rules[SKIPS] == 1
+    assert not any(node.op_type == "If" for node in all_nodes(program.model.graph))
+    for scale in (1.0, 0.0, -1.0, 1e30, np.nan):
+        x = X * np.float32(scale)
+        leaves = zip(*map(jax.tree.leaves, (program(x), compiled(x))), strict=True)
+        for found, wanted in leaves:
+            np.testing.assert_allclose(found, wanted, rtol=2e-5)
+
+
+def reads_its_number(x: Array) -> Any:
+    def trip(s: Any, row: Any) -> Any:
+        on, k = row
+        return lax.cond(on, lambda s: jnp.sin(s) @ jnp.eye(3) + k, lambda s: s, s), None
+
+    numbers = jnp.arange(20.0)
+    return lax.scan(trip, x, (numbers < 6 * x[0], numbers))[0]
+
+
+def stacks_states(x: Array) -> Any:
+    def trip(s: Any, on: Any) -> Any:
+        s = lax.cond(on, spin, lambda *s: s, *s)
+        return s, s[0]
+
+    return lax.scan(trip, (x, 2 * x), jnp.arange(20.0) < 6 * x[0])
+
+
+def changes_when_off(x: Array) -> Any:
+    def trip(s: Any, on: Any) -> Any:
+        return lax.cond(on, spin, lambda x, y: (jnp.cos(y), x), *s), None
+
+    return lax.scan(trip, (x, 2 * x), jnp.arange(20.0) < 6 * x[0])[0]
+
+
+def counts_all(x: Array) -> Any:
+    def trip(s: Any, on: Any) -> Any:
+        pair, count = s
+        return (lax.cond(on, spin, lambda *s: s, *pair), jnp.sin(count + 1)), None
+
+    return lax.scan(trip, ((x, 2 * x), x), jnp.arange(20.0) < 6 * x[0])[0]
+
+
+def condition_of_state_and_row(x: Array) -> Any:
+    def trip(s: Any, on: Any) -> Any:
+        return lax.cond(on & (s[1][0] < 9), spin, lambda *s: s, *s), None
+
+    return lax.scan(trip, (x, 2 * x), jnp.arange(20.0) < 6 * x[0])[0]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        reads_its_number,
+        stacks_states,
+        changes_when_off,
+        counts_all,
+        condition_of_state_and_row,
+    ],
+)
+def test_idle_trips_are_made(function: Callable[..., Any]) -> None:
+    assert not fired(function, X, name=SKIPS)

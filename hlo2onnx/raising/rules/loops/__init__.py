@@ -59,6 +59,7 @@ LOOP_RULES: tuple[Rule, ...] = (
     rnn.Gru(),
     rnn.Rnn(),
     loop_unroll.LoopUnroll(),
+    early_exit.SkipIdleTrips(),
     scatter_to_pad.ScatterToPad(),
     carry_recomputed.CarryInnerLoops(),
     trip_table.TripTable(),
