@@ -14,15 +14,23 @@ from typing import Final
 import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
-from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange
+from hlo2onnx.analysis.float_ranges import FloatRange
+from hlo2onnx.analysis.loop_counters import (
+    length_of_scan,
+    limit_of_next,
+    states_of,
+    step_of,
+    unsaturated,
+)
 from hlo2onnx.analysis.ranges import Range, range_of_type, union
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
-from hlo2onnx.ir.values import INTEGERS, const_number, const_of, dtype_of, origin, present
+from hlo2onnx.ir.values import INTEGERS, dtype_of, origin
 
 _ROUNDS: Final = 4
 """How often the ranges of the states may grow before they are those of their types."""
 _DEEPEST: Final = 2
 """Loops in loops whose states are followed at a time."""
+_WITH_BODIES: Final = frozenset({"If", "Loop", "Scan"})
 
 _Place = tuple[oir.Node, oir.Graph, int]
 
@@ -91,24 +99,77 @@ class LoopFacts(Facts):
         place = self._places.get(value) if node is None else None
         if place is not None and place[0].graph is not None:
             return self._of_body_input(value, *place)
-        if node is not None and node.op_type in ("If", "Loop", "Scan"):
+        if node is not None and node.op_type in _WITH_BODIES:
             return self._of_result(value, node)
         return super()._int_range(value)
 
     def _float_range(self, value: oir.Value) -> FloatRange:
-        place = self._places.get(value) if value.producer() is None else None
-        if place is None or place[0].op_type != "Loop" or value in self._any_floats:
+        sources = self._sources(value)
+        if sources is None:
             return super()._float_range(value)
+        return FloatRange(*union([facts.float_range(x) for facts, x in sources]))
+
+    def _is_nan_free(self, value: oir.Value) -> bool:
+        sources = self._sources(value)
+        if sources is None:
+            return super()._is_nan_free(value)
+        return all(facts.nan_free(x) for facts, x in sources)
+
+    def _is_above_minus_infinity(self, value: oir.Value) -> bool:
+        sources = self._sources(value)
+        if sources is None:
+            return super()._is_above_minus_infinity(value)
+        return all(facts.above_minus_infinity(x) for facts, x in sources)
+
+    def _sources(self, value: oir.Value) -> list[tuple[Facts, oir.Value]] | None:
+        """The values, with facts about them, of which a float input of a body or a result of a loop
+        or branch is one; None for other values, and where they are not known."""
+        node = value.producer()
+        if node is not None:
+            return self._sources_of_result(value, node) if node.op_type in _WITH_BODIES else None
+        place = self._places.get(value)
+        if place is None or value in self._any_floats or place[0].graph is None:
+            return None
         node, body, index = place
         start = node.inputs[index]
-        if index < 2 or start is None or node.graph is None or self._depth == _DEEPEST:
-            return ANYTHING
+        if start is None or self._depth == _DEEPEST:
+            return None
+        after = states_of(node, body).get(value)
+        if after is None:
+            return [(self, start)] if node.op_type == "Scan" else None
+        return [(self, start), (self._of_any_floats_in(body), after)]
+
+    def _sources_of_result(
+        self, value: oir.Value, node: oir.Node
+    ) -> list[tuple[Facts, oir.Value]] | None:
+        index = value.index()
+        assert index is not None
+        if node.op_type == "If":
+            return [(self, branch.outputs[index]) for branch in subgraphs(node)]
+        if self._depth == _DEEPEST:
+            return None
+        (body,) = subgraphs(node)
+        is_loop = node.op_type == "Loop"
+        start = node.inputs[index + 2 * is_loop] if index < len(states_of(node, body)) else None
+        last = (self._of_any_floats_in(body), body.outputs[index + is_loop])
+        return [last] if start is None or self._has_a_trip(node) else [(self, start), last]
+
+    def _of_any_floats_in(self, body: oir.Graph) -> LoopFacts:
+        """Facts that hold in a body whatever its float states are."""
         if body not in self._of_any_floats:
             inner = self._of_any_floats[body] = self._assuming(body, {})
             inner._invariants, inner._tops = self._invariants, self._tops
             inner._any_floats = self._any_floats.union(body.inputs)
-        after = self._of_any_floats[body].float_range(body.outputs[index - 1])
-        return FloatRange(*union([self.float_range(start), after]))
+        return self._of_any_floats[body]
+
+    def _has_a_trip(self, node: oir.Node) -> bool:
+        """Whether a Loop or Scan makes at least one trip."""
+        if node.op_type == "Scan":
+            return bool(length_of_scan(node))
+        most, going = node.inputs[:2]
+        known = None if most is None else self.int_range(most)
+        is_first_certain = going is None or self.truth(going) is True
+        return is_first_certain and (most is None or (known is not None and known.low > 0))
 
     def _is_outer(self, node: oir.Node) -> bool:
         """Whether a node stands around the loop whose states have assumed ranges."""
@@ -125,7 +186,7 @@ class LoopFacts(Facts):
     ) -> Range | None:
         if node.op_type == "Loop" and index == 0:
             return self._trip(node)
-        states = _states(node, body)
+        states = states_of(node, body)
         if value in states:
             low, high = self._invariant(node, body)[value]
             return Range(low, min(high, self._tops.get(value, high)))
@@ -147,7 +208,7 @@ class LoopFacts(Facts):
             ranges = [self.int_range(branch.outputs[index]) for branch in subgraphs(node)]
             return Range(*union([known for known in ranges if known is not None]))
         (body,) = subgraphs(node)
-        states = _states(node, body)
+        states = states_of(node, body)
         if index < len(states):
             return self._invariant(node, body)[[*states][index]]
         return self.int_range(body.outputs[index + (node.op_type == "Loop")])
@@ -156,9 +217,9 @@ class LoopFacts(Facts):
         """A range of each integer state that holds before and after every trip."""
         if node in self._invariants:
             return self._invariants[node]
-        states = {x: out for x, out in _states(node, body).items() if dtype_of(x) in INTEGERS}
+        states = {x: out for x, out in states_of(node, body).items() if dtype_of(x) in INTEGERS}
         first = node.inputs[2:] if node.op_type == "Loop" else node.inputs
-        given = dict(zip(_states(node, body), first, strict=False))
+        given = dict(zip(states_of(node, body), first, strict=False))
         ranges = {x: range_of_type(dtype_of(x)) for x in states}
         if self._depth == _DEEPEST:
             return ranges
@@ -192,19 +253,21 @@ class LoopFacts(Facts):
     ) -> dict[oir.Value, Range]:
         """The ranges of the states to which every trip adds the same constant."""
         found: dict[oir.Value, Range] = {}
-        trips = self._trip(node).high + 1 if node.op_type == "Loop" else 0
-        going, within = body.outputs[0], self._of_any_states(body, states, starts)
+        is_loop = node.op_type == "Loop"
+        trips = self._trip(node).high + 1 if is_loop else length_of_scan(node)
+        going = body.outputs[0] if is_loop else None
+        within = self._of_any_states(body, states, starts)
         for x, next_state in states.items():
-            after, cap = _unsaturated(x, next_state)
-            step = _step(x, after)
+            after, cap = unsaturated(x, next_state)
+            step = step_of(x, after)
             if step is None or not trips:
                 continue
             end = step * trips
             last = Range(starts[x].low + min(end, 0), starts[x].high + max(end, 0))
             top = last.high - max(step, 0)
-            limit = _limit(going, after, within) if step > 0 else None
+            limit = limit_of_next(going, after, within) if step > 0 else None
             if limit is not None:
-                begin = _limit(node.inputs[1], given[x], self)
+                begin = limit_of_next(node.inputs[1], given[x], self)
                 most = starts[x].high if begin is None else min(starts[x].high, begin)
                 top = min(top, max(most, limit))
                 last = Range(starts[x].low, max(starts[x].high, top + step))
@@ -248,69 +311,3 @@ class LoopFacts(Facts):
         inner._around, inner._body, inner._depth = self, body, self._depth + 1
         inner._assumed = {**self._assumed, **ranges}
         return inner
-
-
-def _limit(going: oir.Value | None, state: oir.Value | None, facts: Facts) -> int | None:
-    """The largest state with which a Loop goes on: one below n where it is less than n."""
-    pending, limits = [] if going is None else [going], []
-    while pending:
-        compare = pending.pop().producer()
-        if compare is None:
-            continue
-        inputs = [x for x in compare.inputs if x is not None]
-        if compare.op_type in ("And", "Identity"):
-            pending += inputs
-        elif compare.op_type in ("Less", "Greater"):
-            low, high = inputs if compare.op_type == "Less" else inputs[::-1]
-            known = facts.int_range(high) if state is not None and _is_same(low, state) else None
-            limits += [] if known is None else [known.high - 1]
-    return min(limits, default=None)
-
-
-def _is_same(x: oir.Value, y: oir.Value) -> bool:
-    """Whether two values are the same, or sums of the same operands."""
-    first, second = x.producer(), y.producer()
-    if x is y or first is None or second is None:
-        return x is y
-    is_sum = first.op_type == second.op_type == "Add"
-    return is_sum and all(a is b for a, b in zip(first.inputs, second.inputs, strict=True))
-
-
-def _unsaturated(x: oir.Value, after: oir.Value) -> tuple[oir.Value, int | None]:
-    """The sum that a state becomes, and the number that it becomes instead where it is not less
-    than that: Where(x < 99, x + 1, 99)."""
-    choice = origin(after).producer()
-    if choice is None or choice.op_type != "Where":
-        return after, None
-    condition, sum_, top = present(choice.inputs)
-    compare, most = condition.producer(), const_number(top)
-    if most is None or compare is None or compare.op_type not in ("Less", "Greater"):
-        return after, None
-    low, high = compare.inputs if compare.op_type == "Less" else compare.inputs[::-1]
-    is_limited = low is x and const_number(high) == most
-    return (sum_, int(most)) if is_limited else (after, None)
-
-
-def _step(x: oir.Value, after: oir.Value) -> int | None:
-    """The constant that is added to a state; None for other states."""
-    node = origin(after).producer()
-    if node is None or node.op_type not in ("Add", "Sub"):
-        return None
-    first, second = node.inputs
-    if node.op_type == "Add" and second is x:
-        first, second = second, first
-    array = None if second is None else const_of(second)
-    if first is not x or array is None or array.size != 1:
-        return None
-    step = int(array.reshape(()))
-    return step if node.op_type == "Add" else -step
-
-
-def _states(node: oir.Node, body: oir.Graph) -> dict[oir.Value, oir.Value]:
-    """The states of a Loop or Scan in its body, and those after the trip, in order."""
-    if node.op_type == "Loop":
-        inputs, outputs = body.inputs[2:], body.outputs[1:]
-    else:
-        count = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
-        inputs, outputs = body.inputs[:count], body.outputs
-    return dict(zip(inputs, outputs, strict=False))

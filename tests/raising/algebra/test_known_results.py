@@ -221,6 +221,47 @@ def test_clamps_at_a_zero_of_the_other_sign(op_type: str, other: float) -> None:
     assert not apply_rules(model, [RedundantClamp()], load_target("ort-cpu"))
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "bound"),
+    [
+        (-9, 0, 0),
+        (-9, -1, -1),
+        (9, 20, 9),
+        (20, 9, None),
+        (-1, -5, -5),
+        (-9, 1, None),
+        (8, 20, None),
+    ],
+)
+def test_integers_beyond_the_bounds_of_a_clip(low: int, high: int, bound: int | None) -> None:
+    """Numbers from 0 to 9; an upper bound holds, also below the lower one."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        inner = clipped(b, x, 0, 9)
+        return b.Neg(b.Clip(inner, b.scalar(low, T.INT32), b.scalar(high, T.INT32)))
+
+    rewrite = Rewrite(build, {"x": INTEGERS}, RedundantClamp())
+    assert rewrite.nodes["Clip"] == (2 if bound is None else 0)
+
+
+def test_floats_beyond_the_bounds_of_a_clip_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Clip(b.Sigmoid(b.Neg(x)), b.scalar(-2.0, T.FLOAT), b.scalar(-1.0, T.FLOAT))
+
+    Rewrite(build, {"x": FLOATS}, RedundantClamp()).nothing()
+
+
+@pytest.mark.parametrize("item", [0, 1])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_exclusive_or_with_zero(item: int, swapped: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        pair = [x, b.scalar(item, T.INT32)]
+        return b.Neg(b.BitwiseXor(*(pair[::-1] if swapped else pair)))
+
+    rewrite = Rewrite(build, {"x": INTEGERS}, FoldIdentityOperand(), opset=18)
+    assert rewrite.nodes["BitwiseXor"] == item
+
+
 def test_integers_at_zero_are_taken() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Min(clipped(b, x, -9, 0), b.scalar(0, T.INT32)))

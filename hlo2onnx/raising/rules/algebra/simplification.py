@@ -82,8 +82,8 @@ class FoldIdentityOperand(Rule):
     name = "fold-identity-operand"
     formerly = ("drop-neutral",)
     neutral: ClassVar[dict[str, float]] = {
-        "Add": -0.0, "And": True, "Div": 1, "Max": -np.inf, "Min": np.inf, "Mul": 1, "Or": False,
-        "Sub": 0.0, "Xor": False,
+        "Add": -0.0, "And": True, "BitwiseXor": 0, "Div": 1, "Max": -np.inf, "Min": np.inf,
+        "Mul": 1, "Or": False, "Sub": 0.0, "Xor": False,
     }  # fmt: skip
     anchors = frozenset(neutral)
 
@@ -276,7 +276,7 @@ class RedundantClamp(Rule):
     """max(x, y) -> x, min(x, y) -> x, Clip(x, low, high) -> x
 
     Legal if ranges show that x is always taken. y must not be NaN, nor the operands of Clip, and
-    zeros must have one sign.
+    zeros must have one sign. Integers that are all out of bounds become the bound.
     """
 
     name = "redundant-clamp"
@@ -297,9 +297,15 @@ class RedundantClamp(Rule):
         need(all(map(b.facts.nan_free, operands(node))), "NaN would be lost", node)
         need(len(operands(node)) == 3, "it has only one bound", node)
         x, low, high = operands(node)
-        is_inside = self._is_taken(b, "Max", x, low) and self._is_taken(b, "Min", x, high)
-        need(is_inside, "its operand may be out of bounds", node)
-        return first(node)
+        if self._is_taken(b, "Max", x, low) and self._is_taken(b, "Min", x, high):
+            return first(node)
+        # Bounds of floats may be zeros of either sign.
+        need(dtype_of(x) in INTEGERS, "its operand may be out of bounds", node)
+        if self._is_taken(b, "Min", high, x):
+            return _instead(b, node, high)
+        below = self._is_taken(b, "Max", low, x) and self._is_taken(b, "Min", low, high)
+        need(below, "its operand may be out of bounds", node)
+        return _instead(b, node, low)
 
     def _is_taken(self, b: Rewriter, op_type: str, x: oir.Value, y: oir.Value) -> bool:
         mine, other = _bounds(b, x), _bounds(b, y)

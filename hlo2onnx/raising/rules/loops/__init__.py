@@ -39,6 +39,7 @@ __all__ = ["LOOP_RULES"]
 
 LOOP_RULES: tuple[Rule, ...] = (
     known_conditions.KnownConditions(),
+    known_conditions.KnownStates(),
     constant_states.ConstantState(),
     constant_states.EqualBranches(),
     equal_states.EqualStates(),
