@@ -86,8 +86,9 @@ def _may_move(node: oir.Node, reader: oir.Node, chain: Iterable[oir.Node]) -> bo
     """Whether a node reads only results of an If and of a chain, and constants."""
     if reader.graph is not node.graph or len(reader.outputs) != 1 or not is_repeatable(reader):
         return False
-    # Runtimes fuse a Transpose with a product in the same graph.
-    if subgraphs(reader) or reader.op_type == "Transpose" or None in reader.inputs:
+    # Runtimes fuse a Transpose with a product in the same graph. An Identity makes a result of the
+    # graph that equals another one.
+    if subgraphs(reader) or reader.op_type in ("Identity", "Transpose") or None in reader.inputs:
         return False
     known = {*node.outputs, *(each.outputs[0] for each in chain)}
     return all(x in known or is_constant(x) for x in operands(reader))
