@@ -224,11 +224,6 @@ class Costs:
     terms is off by up to n / 2 ULP."""
     inner_sum_terms: float = 128
     """The same for the last axes, which a runtime may add in several lanes."""
-    product_sum_terms: float = 0
-    """Terms of the longest rows of f32 that are summed as a product with ones: 100,000 rows of 8
-    take 28 µs instead of 79, 100,000 of 32 take 79 instead of 115. f64 gains less, or loses."""
-    product_sum_rows: float = math.inf
-    """Fewest such rows: 4,096 take 5 µs instead of 8, 1,000 take 4 instead of 5."""
     cumulative_sum_terms: float = 4096
     """Longest axis of floats of one CumSum: its error is 0.5 of the f32 tolerance at 10,000
     elements, 4 at 100,000; sums of blocks stay below 0.4 up to 1,000,000 and take as long."""

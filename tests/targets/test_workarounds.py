@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-import jax
 import numpy as np
 import onnx_ir as oir
 import pytest
-from against_xla import against_xla
 from rewriting import Build, model_of, run_model
 
 from hlo2onnx.analysis.facts import Facts
@@ -16,7 +14,7 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.rewrite.replace import remove_unused, replace
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.builder import TargetBuilder
-from hlo2onnx.targets.workarounds.float_sums import split_long_sum, sum_by_product
+from hlo2onnx.targets.workarounds.float_sums import split_long_sum
 from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
 from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
 from hlo2onnx.targets.workarounds.operand_limits import is_right_here
@@ -93,55 +91,6 @@ def test_sums_that_are_not_split() -> None:
     assert spelled(build, x.astype(np.int32), "ReduceSum", split_long_sum) is None
     nodes = spelled(build, x.astype(np.float64), "ReduceSum", split_long_sum)
     assert nodes == {"Reshape": 1, "ReduceSum": 2}
-
-
-@pytest.mark.parametrize(
-    ("shape", "axes", "is_product"),
-    [
-        ((4096, 2), [1], True),
-        ((64, 64, 3), [-1], True),
-        ((4096, 2, 4), [1, 2], True),
-        ((4096, 32), [1], True),
-        ((4096, 33), [1], False),
-        ((4096, 1), [1], False),
-        ((4095, 4), [1], False),
-        ((3, 4096), [0], False),
-        ((4096, 2, 4), [0, 2], False),
-        ((4096, 2), [0, 1], False),
-        ((4096, 2), [], False),
-    ],
-)
-@pytest.mark.parametrize("keepdims", [0, 1])
-def test_sums_of_many_short_rows(
-    keepdims: int, shape: tuple[int, ...], axes: list[int], is_product: bool
-) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        given = [b.i64(axes)] if axes else []
-        return b.ReduceSum(x, *given, keepdims=keepdims)
-
-    x = RNG.uniform(1, 2, shape).astype(np.float32)
-    nodes = spelled(build, x, "ReduceSum", sum_by_product)
-    assert (nodes is not None) == is_product
-    if nodes is not None:
-        assert nodes["Gemm"] == 1 and set(nodes) <= {"Gemm", "Reshape"}
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32])
-def test_short_rows_of_other_types(dtype: type) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.ReduceSum(x, b.i64([1]))
-
-    assert spelled(build, np.ones((4096, 4), dtype), "ReduceSum", sum_by_product) is None
-
-
-@pytest.mark.parametrize("terms", [2, 3, 8, 16, 17, 32])
-def test_short_rows_keep_nan_infinities_and_zeros(terms: int) -> None:
-    """The numbers are sums of any order without rounding, so that each bit must be XLA's."""
-    numbers = np.array([-0.0, 0, 1, -3, np.inf, -np.inf, np.nan], np.float32)
-    x = RNG.choice(numbers, (4099, terms), p=[0.5, 0.2, 0.1, 0.1, 0.04, 0.03, 0.03])
-    x[:9] = -0.0
-    text = jax.jit(lambda x: x.sum(1)).lower(x).as_text()
-    against_xla(text, x).bit_exact().graph_is("Gemm", "Reshape")
 
 
 INTEGERS = np.array([[-3, -1, 0], [1, 2, 3]])

@@ -8,7 +8,7 @@ from hlo2onnx.targets.decompositions import Decompose
 from hlo2onnx.targets.workarounds.clamps import part_clamp
 from hlo2onnx.targets.workarounds.counting_sort import count_integers
 from hlo2onnx.targets.workarounds.double_transposes import transpose_in_gemm
-from hlo2onnx.targets.workarounds.float_sums import split_long_sum, sum_by_product
+from hlo2onnx.targets.workarounds.float_sums import split_long_sum
 from hlo2onnx.targets.workarounds.fusions import (
     CONV_NORMALIZATION,
     MATMUL_NORMALIZATION,
@@ -52,7 +52,7 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "ReduceMax": [("slow_boolean_reductions", reduce_bytes)],
     "ReduceMean": [("naive_sums", split_long_sum)],
     "ReduceMin": [("slow_boolean_reductions", reduce_bytes)],
-    "ReduceSum": [("naive_sums", split_long_sum), ("naive_sums", sum_by_product)],
+    "ReduceSum": [("naive_sums", split_long_sum)],
     "TopK": [
         ("pads_top_k", fill_rows),
         ("sequential_top_k", count_integers),

@@ -1,16 +1,13 @@
-"""Float sums, for runtimes that add one term after the other.
+"""Long float sums, for runtimes that add one term after the other.
 
 A running f32 sum of n terms of one sign is off by up to n/2 ULP: 1e-3 at a million terms. In two
 rounds of about sqrt(n) terms each it is off by sqrt(n) ULP, and takes the same time.
-
-Many sums of a few terms take longer than a product with ones, which adds several rows at a time.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import dtype_of, static_shape
@@ -46,28 +43,6 @@ def split_long_sum(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     if node.attributes.get_int("keepdims", 1):
         return result
     return b.reshape(result, static_shape(node.outputs[0]) or ())
-
-
-def sum_by_product(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
-    """ReduceSum(x) of many short rows of f32 -> Gemm(ones, Reshape(x), transB=1); None of others.
-
-    1 * x is x for every number, NaN and infinity, and no row meets the terms of another. A sum of
-    zeros that are all negative is +0 in both forms.
-    """
-    x = node.inputs[0]
-    assert x is not None
-    shape, axes = static_shape(x), reduced_axes(node)
-    if shape is None or not axes or dtype_of(x) != oir.DataType.FLOAT:
-        return None
-    kept = shape[: len(shape) - len(axes)]
-    terms, rows = math.prod(shape[len(kept) :]), math.prod(kept)
-    if axes != tuple(range(len(kept), len(shape))) or not b.supports("Gemm", oir.DataType.FLOAT):
-        return None
-    if not 2 <= terms <= b.costs.product_sum_terms or rows < b.costs.product_sum_rows:
-        return None
-    ones = b.const(np.ones((1, terms), np.float32))
-    sums = b.Gemm(ones, b.reshape(x, (rows, terms)), transB=1)
-    return b.reshape(sums, static_shape(node.outputs[0]) or ())
 
 
 def _sum_axis(b: TargetBuilder, x: oir.Value, axis: int) -> oir.Value:
