@@ -40,7 +40,7 @@ def load(
         LoadError: It is not a program.
         UsageError: This kind of source does not take these arguments.
     """
-    if type(source).__module__.partition(".")[0] in ("onnx", "onnx_ir", "hlo2onnx"):
+    if str(type(source).__module__).partition(".")[0] in ("onnx", "onnx_ir", "hlo2onnx"):
         name = type(source).__name__
         raise LoadError(f"this {name} is ONNX already; hlo2onnx reads StableHLO: {_ADVICE}")
     made_here = _from_jax(source, args, kwargs or {}, dynamic)

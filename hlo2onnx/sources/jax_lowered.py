@@ -214,7 +214,8 @@ def _named(function: Callable[..., object], objects: PyTree | None) -> Callable[
             args, kwargs = combined((args, kwargs), objects)
         return function(*args, **kwargs)
 
-    call.__doc__, call.__module__ = function.__doc__, function.__module__
+    call.__doc__ = function.__doc__
+    call.__module__ = getattr(function, "__module__", None) or call.__module__
     signature = signature_of_call(function)
     if signature is not None:
         call.__signature__ = signature  # type: ignore[attr-defined]
