@@ -111,7 +111,8 @@ def _is_shape(text: str) -> bool:
     assert match is not None
     try:
         if match["dtype"]:
-            return jnp.dtype(match["dtype"]) is not None
+            # NumPy has codes of one letter, too: "a[0]" is no array of the type "a".
+            return len(match["dtype"]) > 3 and jnp.dtype(match["dtype"]) is not None
         return "," in text and bool(jax.export.symbolic_shape(text))
     except (ValueError, TypeError):
         return False
