@@ -34,6 +34,7 @@ from hlo2onnx.pipeline import run_stages
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.programs import OnnxPrograms
 from hlo2onnx.runtime.output_paths import output_folder
+from hlo2onnx.sources.argument_names import positional_names
 from hlo2onnx.sources.prepare import parameters_of, prepared
 from hlo2onnx.sources.signature import PyTree
 
@@ -57,6 +58,7 @@ class Keywords(TypedDict, total=False):
     custom_calls: Mapping[str, Translation] | None
     denormals: DenormalPolicy
     dynamic: Dynamic | None
+    constraints: str | Iterable[str]
     specialize: Mapping[str, int] | None
     bind: Bind
     weights_dtype: WeightsDtype | None
@@ -93,6 +95,7 @@ def translate(
     custom_calls: Mapping[str, Translation] | None = ...,
     denormals: DenormalPolicy = ...,
     dynamic: Dynamic | None = ...,
+    constraints: str | Iterable[str] = ...,
     specialize: Mapping[str, int] | None = ...,
     bind: Bind = ...,
     weights_dtype: WeightsDtype | None = ...,
@@ -145,6 +148,9 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
         dynamic: Dimensions that stay free, by the name or position of a function's argument.
             {"x": "b, ..."} names the first dimension of every array in `x` `b`. One text instead
             of a mapping is for all arguments.
+        constraints: What holds for the free dimensions, such as ["s <= 64", "t >= s"]: two
+            expressions with <=, >= or == between them. JAX traces functions with them that it
+            refuses otherwise, and calls check them.
         bind: Arguments to store in the model, as initializers named by their pytree paths:
             {"params": params}, by name or position. The names alone suffice if `args` holds the
             values. The program is then called without these arguments.
@@ -189,6 +195,7 @@ def options_from(**given: Unpack[Keywords]) -> Options:
         fields["target"] = str(fields["target"])
     for name in ("without", "inputs_as_nchw", "outputs_as_nchw"):
         fields[name] = names(name, fields.get(name, ()))
+    fields["constraints"] = names("constraints", fields.get("constraints", ()), "text")
     fields["without"] = frozenset(fields["without"])
     if fields.get("dump") is not None:
         fields["dump"] = output_folder(fields["dump"])
@@ -219,7 +226,7 @@ def _translate(
 ) -> OnnxProgram:
     """Translates one program."""
     start = time.perf_counter()
-    loaded = prepared(source, args, kwargs, list(parameters_of(source)), options)
+    loaded = prepared(source, args, kwargs, positional_names(source), options)
     seconds = time.perf_counter() - start
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}

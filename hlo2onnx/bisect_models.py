@@ -21,7 +21,8 @@ from hlo2onnx.program import OnnxProgram
 from hlo2onnx.runtime.calling import caller_of
 from hlo2onnx.runtime.reading import reading_model
 from hlo2onnx.runtime.serializing import to_proto
-from hlo2onnx.sources.prepare import parameters_of, prepared
+from hlo2onnx.sources.argument_names import positional_names
+from hlo2onnx.sources.prepare import prepared
 from hlo2onnx.sources.signature import PyTree
 from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.candidate import Candidate
@@ -105,7 +106,7 @@ def _loaded(
         return source._source
     if not callable(source):
         args, kwargs = (), {}
-    return prepared(source, args, kwargs, list(parameters_of(source)), options)
+    return prepared(source, args, kwargs, positional_names(source), options)
 
 
 def _read(model: onnx.ModelProto | str | os.PathLike[str]) -> onnx.ModelProto:

@@ -13,7 +13,7 @@ import onnx_ir as oir
 from hlo2onnx.errors import UsageError
 from hlo2onnx.interface.description import Description
 from hlo2onnx.interface.tensors import Tensor
-from hlo2onnx.options import Bind, CallbackPolicy, DenormalPolicy, Dynamic, Options
+from hlo2onnx.options import Bind, CallbackPolicy, DenormalPolicy, Dynamic, Options, names
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.report import Report
 from hlo2onnx.runtime.arguments import check_list, path_of
@@ -23,7 +23,8 @@ from hlo2onnx.runtime.metadata import source_hash
 from hlo2onnx.runtime.reading import reading_model
 from hlo2onnx.runtime.sessions import Providers
 from hlo2onnx.sources import Source
-from hlo2onnx.sources.prepare import parameters_of, prepared
+from hlo2onnx.sources.argument_names import positional_names
+from hlo2onnx.sources.prepare import prepared
 from hlo2onnx.sources.signature import Port, PyTree
 
 
@@ -35,6 +36,7 @@ def load(
     kwargs: Mapping[str, PyTree] | None = None,
     function: str | None = None,
     dynamic: Dynamic | None = None,
+    constraints: str | Iterable[str] = (),
     bind: Bind = (),
     specialize: Mapping[str, int] | None = None,
     callbacks: CallbackPolicy = "drop-checks",
@@ -53,8 +55,8 @@ def load(
         source: The program that was translated, as `translate` takes it: a function with `args` and
             `kwargs`, a `jax.stages.Lowered`, or a path of StableHLO.
         args, kwargs: Example arguments of a function.
-        function, dynamic, bind, specialize, callbacks: Options of the translation that change the
-            source. Give the same ones.
+        function, dynamic, constraints, bind, specialize, callbacks: Options of the translation that
+            change the source. Give the same ones.
         types: Classes of pytree nodes, to build results of. Without the source, nodes of other
             classes come back as named tuples, dicts, lists, and objects with the same attributes.
         providers: Execution providers of ONNX Runtime. Default: the CPU.
@@ -76,6 +78,7 @@ def load(
     options = Options(
         function=function,
         dynamic=dynamic,
+        constraints=names("constraints", constraints, "text"),
         bind=bind,
         specialize=specialize,
         callbacks=callbacks,
@@ -131,7 +134,7 @@ def _source(
     if isinstance(source, OnnxProgram):
         loaded = source._source
     else:
-        loaded = prepared(source, args, kwargs, list(parameters_of(source)), options)
+        loaded = prepared(source, args, kwargs, positional_names(source), options)
     if source_hash(loaded) != description.origin.get("sha256"):
         versions, made_by = "", description.origin.get("jax")
         if made_by != jax.__version__:

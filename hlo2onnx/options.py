@@ -76,8 +76,8 @@ class Options:
             that `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
         denormals: Denormal floats in calls of the program. "keep": ONNX Runtime computes with
             them. "flush": it treats them as zeros, as XLA does on the CPU. The model is the same.
-        dynamic, specialize, bind, inputs_as_nchw, outputs_as_nchw, input_names, output_names:
-            Options of the loading. See `hlo2onnx.translate`.
+        dynamic, constraints, specialize, bind, inputs_as_nchw, outputs_as_nchw, input_names,
+            output_names: Options of the loading. See `hlo2onnx.translate`.
     """
 
     opset: int | None = None
@@ -93,6 +93,7 @@ class Options:
     custom_calls: Mapping[str, Translation] = field(default_factory=dict)
     denormals: DenormalPolicy = "keep"
     dynamic: Dynamic | None = None
+    constraints: tuple[str, ...] = ()
     specialize: Mapping[str, int] | None = None
     bind: Bind = ()
     inputs_as_nchw: tuple[str, ...] = ()
@@ -122,15 +123,15 @@ class Options:
         return self
 
 
-def names(option: str, given: str | Iterable[str]) -> tuple[str, ...]:
-    """The value of an option that takes one name or several.
+def names(option: str, given: str | Iterable[str], what: str = "name") -> tuple[str, ...]:
+    """The value of an option that takes one name, or another text, or several.
 
     Raises:
-        UsageError: The value is neither a name nor a list of names.
+        UsageError: The value is neither a text nor a list of texts.
     """
     found = [given] if isinstance(given, str) else given
     if not isinstance(found, Iterable) or not all(isinstance(name, str) for name in found):
-        raise UsageError(f"{option}={given!r} is neither a name nor a list of names")
+        raise UsageError(f"{option}={given!r} is neither a {what} nor a list of {what}s")
     return tuple(found)
 
 

@@ -22,7 +22,8 @@ from hlo2onnx.errors import Refusal, TranslationError, UsageError
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import diagnose
 from hlo2onnx.report import to_json
-from hlo2onnx.sources.prepare import parameters_of, prepared
+from hlo2onnx.sources.argument_names import positional_names
+from hlo2onnx.sources.prepare import prepared
 from hlo2onnx.sources.signature import PyTree
 from hlo2onnx.targets import load_target
 
@@ -141,7 +142,7 @@ def _checked(
     progress.begin("load")
     stripped = _text_without_weights(source)
     given = source if stripped is None else stripped
-    loaded = prepared(given, args, kwargs, list(parameters_of(source)), options)
+    loaded = prepared(given, args, kwargs, positional_names(source), options)
     if stripped is not None:
         loaded = replace(loaded, description=Path(str(source)).name)
     model, report, diagnosis = diagnose(without_weights(loaded), options)

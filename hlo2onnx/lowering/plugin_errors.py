@@ -82,7 +82,7 @@ def _is_mistake(error: Exception) -> bool:
     if isinstance(error, Hlo2OnnxError):
         is_other = not isinstance(error, InternalError)
     else:
-        is_other = type(error).__module__.startswith("hlo2onnx.")
+        is_other = str(type(error).__module__).startswith("hlo2onnx.")
     if is_other:
         return False
     names = _walker_functions(error)

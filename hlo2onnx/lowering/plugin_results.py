@@ -104,7 +104,7 @@ def _advice(item: object) -> str:
         return f"{CONTRACT}; em.const(array) makes a constant"
     if isinstance(item, oir.Node):
         return f"{CONTRACT}; node.outputs has the values of a node"
-    if type(item).__module__.startswith("jaxlib."):
+    if str(type(item).__module__).startswith("jaxlib."):
         return f"{CONTRACT}; em.operand(op) and em.parts(value) give the ONNX values of MLIR values"
     return CONTRACT
 

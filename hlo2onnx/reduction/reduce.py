@@ -264,6 +264,7 @@ def _of_program(options: Options) -> Options:
         function=None,
         dump=None,
         dynamic=None,
+        constraints=(),
         specialize=None,
         bind=(),
         inputs_as_nchw=(),

@@ -27,6 +27,7 @@ def load(
     kwargs: Mapping[str, PyTree] | None = None,
     function: str | None = None,
     dynamic: Dynamic | None = None,
+    constraints: Sequence[str] = (),
 ) -> Source:
     """Loads a program of any kind that `hlo2onnx.translate` lists.
 
@@ -35,15 +36,21 @@ def load(
         args, kwargs: Example arguments of a function.
         function: Name of the function, for a module with several.
         dynamic: Dimensions of a function's arguments that stay free.
+        constraints: What holds for them.
 
     Raises:
         LoadError: It is not a program.
         UsageError: This kind of source does not take these arguments.
     """
-    if type(source).__module__.partition(".")[0] in ("onnx", "onnx_ir", "hlo2onnx"):
+    if str(type(source).__module__).partition(".")[0] in ("onnx", "onnx_ir", "hlo2onnx"):
         name = type(source).__name__
         raise LoadError(f"this {name} is ONNX already; hlo2onnx reads StableHLO: {_ADVICE}")
-    made_here = _from_jax(source, args, kwargs or {}, dynamic)
+    if constraints and (not callable(source) or isinstance(source, jax.export.Exported)):
+        raise UsageError(
+            "constraints= needs a function and example arguments; other programs have the"
+            " constraints of their jax.export.SymbolicScope"
+        )
+    made_here = _from_jax(source, args, kwargs or {}, dynamic, constraints)
     if made_here is not None:
         if function not in (None, "main"):
             raise UsageError("function= chooses a function of a module; this source has one")
@@ -70,6 +77,7 @@ def _from_jax(
     args: Sequence[PyTree],
     kwargs: Mapping[str, PyTree],
     dynamic: Dynamic | None,
+    constraints: Sequence[str],
 ) -> Source | None:
     """The program of a JAX object with a calling convention; None for other sources."""
     if isinstance(source, jax.stages.Traced):
@@ -82,7 +90,7 @@ def _from_jax(
     if isinstance(source, jax.stages.Compiled):
         raise LoadError("XLA has compiled this program: pass the result of jit(f).lower(...)")
     if callable(source):
-        return from_function(source, args, kwargs, dynamic)
+        return from_function(source, args, kwargs, dynamic, constraints)
     return None
 
 

@@ -14,6 +14,7 @@ from jax.tree_util import KeyPath
 from hlo2onnx.errors import SignatureError, UsageError
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.options import Bind
+from hlo2onnx.sources.argument_names import argument_names, listed
 from hlo2onnx.sources.input_arrays import input_array
 from hlo2onnx.sources.signature import (
     Bound,
@@ -101,11 +102,18 @@ def values_to_bind(
         elif place in kwargs:
             values[place] = kwargs[str(place)]
         else:
-            raise UsageError(
-                f"bind= names the argument {key!r} without a value: pass a mapping, or the function"
-                " and its example arguments"
-            )
+            raise UsageError(_without_value(key, argument_names(parameters, args, kwargs)))
     return values
+
+
+def _without_value(key: object, known: Sequence[str | int]) -> str:
+    """The error for a name in bind= that is none of the example arguments."""
+    if known:
+        return f"bind= names {key!r}: {listed(known)}, as in bind={known[0]!r}"
+    return (
+        f"bind={key!r} has no value: there are no example arguments. Give the value with the name,"
+        f" as in bind={{{key!r}: params}}"
+    )
 
 
 def _ports(signature: Signature, values: Mapping[str | int, PyTree]) -> dict[int, np.ndarray]:
@@ -197,7 +205,21 @@ def _argument(
             return found
     if not jax.tree.leaves(value) and len(empty) == 1:  # lowered programs name leaves only
         return empty[0]
-    raise UsageError(f"bind= names the argument {key!r}, which the program does not have")
+    known = _known(signature, trees, paths)
+    raise UsageError(
+        f"bind= names the argument {key!r}, which the program does not have: {listed(known)}"
+    )
+
+
+def _known(signature: Signature, trees: Trees, paths: Sequence[KeyPath]) -> list[str | int]:
+    """The names of the arguments; the positions of those without one."""
+    names: dict[Place, str | int] = {place: place[1] for place in _without_leaves(trees)}
+    for leaf, path in zip(trees.in_leaves, paths, strict=True):
+        place = _place(path)
+        if leaf.port is not None:
+            names[place] = signature.inputs[leaf.port].name.split("/")[0]
+        names.setdefault(place, place[1])
+    return [names[place] for place in sorted(names, key=lambda place: (place[0], str(place[1])))]
 
 
 def _without_leaves(trees: Trees) -> list[Place]:

@@ -41,7 +41,8 @@ def held_arrays(function: Callable[..., object]) -> Arrays:
 def _transformed(function: Callable[..., object]) -> Callable[..., object] | None:
     """The callable that a transformation was applied to."""
     inner = getattr(function, "__wrapped__", None)
-    if inner is None and inspect.isfunction(function) and function.__module__.startswith("jax."):
+    module = str(getattr(function, "__module__", None))  # of functions made by exec it is None
+    if inner is None and inspect.isfunction(function) and module.startswith("jax."):
         # jax.vmap cannot copy the attributes of all callables.
         inner = inspect.getclosurevars(function).nonlocals.get("fun")
     return inner if callable(inner) else None
@@ -147,6 +148,6 @@ def paths(tree: PyTree) -> Arrays:
 def _is_of(function: object, package: str) -> bool:
     """Whether a class of a package is among those of an object."""
     return any(
-        each.__module__ == package or each.__module__.startswith(f"{package}.")
+        f"{each.__module__}.".startswith(f"{package}.")  # the module may be None
         for each in type(function).__mro__
     )

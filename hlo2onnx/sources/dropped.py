@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import jax
-from jax.tree_util import KeyPath
 from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.walk import operations_in
+from hlo2onnx.sources.argument_names import leaf_name
 from hlo2onnx.sources.signature import Signature, key_paths
 from hlo2onnx.sources.source import Source, find_function
 
@@ -66,22 +65,11 @@ def _pruned(signature: Signature, parameters: Sequence[str]) -> list[str]:
     }
     named = parameters if not trees.statics.positional else ()
     names = [
-        _name(path if path[:2] in read else path[:2], named)
+        leaf_name(path if path[:2] in read else path[:2], named)
         for path, leaf in zip(paths, trees.in_leaves, strict=True)
         if leaf.port is None
     ]
     return list(dict.fromkeys(names))
-
-
-def _name(path: KeyPath, parameters: Sequence[str]) -> str:
-    kind, parameter, *rest = path
-    if kind.idx == 1:
-        head = str(parameter.key)
-    elif parameter.idx < len(parameters):
-        head = parameters[parameter.idx]
-    else:
-        head = f"args[{parameter.idx}]"
-    return f"{head}{jax.tree_util.keystr(tuple(rest))}"
 
 
 def _is_unread(source: Source, position: int) -> bool:

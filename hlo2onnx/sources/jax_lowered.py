@@ -11,10 +11,12 @@ from dataclasses import replace
 
 import jax
 
-from hlo2onnx.errors import LoadError, SignatureError
+from hlo2onnx.errors import LoadError, SignatureError, UsageError
 from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.options import Dynamic
+from hlo2onnx.sources.argument_names import positional_names
 from hlo2onnx.sources.captured import held_arrays, signature_of_call, with_jax_arrays, with_weights
+from hlo2onnx.sources.example_arguments import advice_for, narrowed
 from hlo2onnx.sources.own_names import own_inputs
 from hlo2onnx.sources.partition import (
     combined,
@@ -67,26 +69,36 @@ def from_function(
     args: Sequence[PyTree],
     kwargs: Mapping[str, PyTree],
     dynamic: Dynamic | None = None,
+    constraints: Sequence[str] = (),
 ) -> Source:
     """Lowers a jitted or plain function for example arguments, and loads the result.
 
     Raises:
         LoadError: The function's `lower` gives no `jax.stages.Lowered`.
         SignatureError: The example arguments do not fit the function's parameters.
-        UsageError: The dynamic dimensions do not fit the arguments.
+        UsageError: The dynamic dimensions or the constraints do not fit the arguments, or JAX
+            cannot compare dimensions without more constraints.
     """
+    statics = _statics(function, args, kwargs)
+    fixed: list[int | str] = [*statics.positional, *statics.keywords]
+    arguments = symbolic_arguments(function, args, kwargs, dynamic, constraints, fixed)
+    names = positional_names(function)
     try:
-        return _from_function(function, args, kwargs, dynamic)
+        loaded = _from_function(function, *arguments, statics)
     except SignatureError:
         raise
-    except TypeError as error:
-        if misfit := _misfit(function, args, kwargs):
+    except Exception as error:
+        if isinstance(error, TypeError) and (misfit := _misfit(function, args, kwargs)):
             raise SignatureError(
                 f"the example arguments do not fit the function: {misfit}\n"
                 "  next   pass them after the function, as in translate(f, x), or lower the"
                 " function: jax.jit(f).lower(x)"
             ) from error
+        if advice := advice_for(error, arguments, names):
+            raise UsageError(advice) from error
         raise
+    notes = narrowed(arguments, names)
+    return replace(loaded, notes=(*loaded.notes, *notes))
 
 
 def _misfit(
@@ -107,15 +119,14 @@ def _from_function(
     function: Callable[..., object],
     args: Sequence[PyTree],
     kwargs: Mapping[str, PyTree],
-    dynamic: Dynamic | None,
+    statics: Statics,
 ) -> Source:
     """Lowers and loads a function.
 
     A module with weights (`partition.plain_function`) is the first argument of its function.
     """
-    args, kwargs = symbolic_arguments(function, args, kwargs, dynamic)
     if isinstance(function, jax.stages.Wrapped):
-        loaded = _lowered(function, args, kwargs, _statics(function, args, kwargs))
+        loaded = _lowered(function, args, kwargs, statics)
         own = signature_of_call(getattr(function, "__wrapped__", function))
         parameters = [] if own is None else list(own.parameters)
         names = own_inputs([port.name for port in loaded.signature.inputs], parameters)
@@ -214,7 +225,8 @@ def _named(function: Callable[..., object], objects: PyTree | None) -> Callable[
             args, kwargs = combined((args, kwargs), objects)
         return function(*args, **kwargs)
 
-    call.__doc__, call.__module__ = function.__doc__, function.__module__
+    call.__doc__ = function.__doc__
+    call.__module__ = getattr(function, "__module__", None) or call.__module__
     signature = signature_of_call(function)
     if signature is not None:
         call.__signature__ = signature  # type: ignore[attr-defined]
@@ -227,7 +239,7 @@ _JITTED = type(jax.jit(lambda: None))
 
 
 def _statics(
-    jitted: jax.stages.Wrapped, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+    jitted: Callable[..., object], args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
 ) -> Statics:
     if not isinstance(jitted, _JITTED):
         return NO_STATICS

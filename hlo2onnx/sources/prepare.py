@@ -38,7 +38,7 @@ def prepared(
         LoadError: The source is not a readable program.
         UsageError: An option does not fit the program.
     """
-    loaded = load(source, args, kwargs, options.function, options.dynamic)
+    loaded = load(source, args, kwargs, options.function, options.dynamic, options.constraints)
     loaded = unbound = without_untaken_branches(loaded, options.callbacks)
     names = parameters
     if loaded.weights is not None:

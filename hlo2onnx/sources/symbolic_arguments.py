@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import jax
 import jax.export
 import jax.numpy as jnp
+from jax.tree_util import DictKey, KeyPath, SequenceKey
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.options import Dynamic
+from hlo2onnx.sources.argument_names import argument_names, leaf_name, listed, positional_names
+from hlo2onnx.sources.dimension_constraints import check_names, scope_of
+from hlo2onnx.sources.dimension_specs import with_spec
 from hlo2onnx.sources.signature import PyTree
 
 _SPEC = re.compile(r"\s*(?:(?P<dtype>\w+)\s*\[(?P<inner>.*)\]|(?P<dims>.*))\s*", re.DOTALL)
@@ -25,38 +28,94 @@ def symbolic_arguments(
     args: Sequence[PyTree],
     kwargs: Mapping[str, PyTree],
     dynamic: Dynamic | None,
+    constraints: Sequence[str] = (),
+    statics: Collection[str | int] = (),
 ) -> tuple[tuple[PyTree, ...], dict[str, PyTree]]:
     """Replaces dynamic arguments by `jax.ShapeDtypeStruct`s of symbolic shapes.
 
     Args:
         function: The function. `dynamic` names its parameters.
         args, kwargs: Example arguments. A text such as "b, 128" (f32) or "int32[b, s]" is an
-            argument of that shape.
+            argument of that shape, and so is a leaf of a pytree. Within a pytree, a text without
+            a comma or a type, such as "relu", stays.
         dynamic: "b, ..." for an argument names its first dimension `b`. The other dimensions are
             those of the example. For a pytree, it holds for all leaves.
+        constraints: What holds for the dimensions, such as "s <= 64".
+        statics: Positions and names of static arguments. They stay as they are.
 
     Raises:
-        UsageError: A text is no shape, does not fit the example, or belongs to no argument.
+        UsageError: A text is no shape or constraint, does not fit the example, or belongs to no
+            argument.
     """
-    scope = jax.export.SymbolicScope()
     if dynamic is not None and not isinstance(dynamic, str | Mapping):
-        raise UsageError(f'dynamic={dynamic!r} is neither a string such as "b, ..." nor a mapping')
-    try:
-        args = tuple(_from_text(item, scope) if isinstance(item, str) else item for item in args)
-        kwargs = {
-            name: _from_text(item, scope) if isinstance(item, str) else item
-            for name, item in kwargs.items()
-        }
-        if dynamic is None:
-            return args, kwargs
-        specs = _by_argument(function, args, kwargs, dynamic)
-        positional = tuple(
-            _with_spec(item, specs.get(index), scope) for index, item in enumerate(args)
+        raise UsageError(
+            f'dynamic={dynamic!r} is neither a string such as "b, ..." nor a mapping such as'
+            ' {"x": "b, ..."}'
         )
-        named = {name: _with_spec(item, specs.get(name), scope) for name, item in kwargs.items()}
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"these dynamic dimensions do not fit: {error}") from error
+    scope = scope_of(constraints)
+    names = positional_names(function)
+    specs = _by_argument(names, args, kwargs, dynamic or {})
+
+    def free(place: str | int, item: PyTree) -> PyTree:
+        if place in statics:
+            return item
+        if isinstance(place, int):
+            keys: KeyPath = (SequenceKey(0), SequenceKey(place))
+        else:
+            keys = (SequenceKey(1), DictKey(place))
+        item = _with_texts(item, keys, names, scope)
+        return with_spec(item, specs.get(place), scope, leaf_name(keys, names))
+
+    positional = tuple(free(index, item) for index, item in enumerate(args))
+    named = {name: free(name, item) for name, item in kwargs.items()}
+    if constraints:
+        texts = [leaf for leaf in jax.tree.leaves((args, kwargs, dynamic)) if isinstance(leaf, str)]
+        check_names(constraints, (positional, named), texts)
     return positional, named
+
+
+def _with_texts(
+    argument: PyTree, place: KeyPath, names: Sequence[str], scope: jax.export.SymbolicScope
+) -> PyTree:
+    """An argument with the shapes that texts in it describe.
+
+    Args:
+        place: Its path in `(args, kwargs)`.
+        names: Names of the positional parameters.
+    """
+    leaves, structure = jax.tree_util.tree_flatten_with_path(argument)
+    if not any(isinstance(leaf, str) for _, leaf in leaves):
+        return argument
+
+    def converted(path: KeyPath, leaf: PyTree) -> PyTree:
+        if not isinstance(leaf, str) or (path and not _is_shape(leaf)):
+            return leaf
+        try:
+            return _from_text(leaf, scope)
+        except (ValueError, TypeError) as error:
+            raise UsageError(
+                f"these dynamic dimensions do not fit: {leaf_name((*place, *path), names)} is the"
+                f" text {leaf!r}: {error}\n"
+                '  next   write the shape of a float32 array as "b, 4", others as "int32[b, s]"'
+            ) from error
+
+    return structure.unflatten([converted(path, leaf) for path, leaf in leaves])
+
+
+def _is_shape(text: str) -> bool:
+    """Whether a text in a pytree is a shape: it has a type, or a comma and the form of a shape.
+
+    Others, such as "relu", are settings.
+    """
+    match = _SPEC.fullmatch(text)
+    assert match is not None
+    try:
+        if match["dtype"]:
+            # NumPy has codes of one letter, too: "a[0]" is no array of the type "a".
+            return len(match["dtype"]) > 3 and jnp.dtype(match["dtype"]) is not None
+        return "," in text and bool(jax.export.symbolic_shape(text))
+    except (ValueError, TypeError):
+        return False
 
 
 def _from_text(text: str, scope: jax.export.SymbolicScope) -> jax.ShapeDtypeStruct:
@@ -73,34 +132,24 @@ def _from_text(text: str, scope: jax.export.SymbolicScope) -> jax.ShapeDtypeStru
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-def _with_spec(argument: PyTree, spec: str | None, scope: jax.export.SymbolicScope) -> PyTree:
-    if spec is None:
-        return argument
-    specs = jax.export.symbolic_args_specs(argument, spec, scope=scope)
-    for old, new in zip(jax.tree.leaves(argument), jax.tree.leaves(specs), strict=True):
-        if len(jnp.shape(old)) != len(new.shape):
-            raise ValueError(f"{spec!r} has another rank than the shape {jnp.shape(old)}")
-    return specs
-
-
 def _by_argument(
-    function: Callable[..., object],
+    names: Sequence[str],
     args: Sequence[PyTree],
     kwargs: Mapping[str, PyTree],
     dynamic: Dynamic,
-) -> dict[str | int, str]:
+) -> dict[str | int, PyTree]:
     """The dimensions by position and, for keywords, by name."""
     if isinstance(dynamic, str):
         return dict.fromkeys([*range(len(args)), *kwargs], dynamic)
-    try:
-        names = list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # of C functions
-        names = []
     places = {name: index for index, name in enumerate(names[: len(args)])}
-    specs: dict[str | int, str] = {}
+    specs: dict[str | int, PyTree] = {}
     for key, spec in dynamic.items():
         place = places.get(str(key), key)
         if place not in kwargs and not (isinstance(place, int) and 0 <= place < len(args)):
-            raise UsageError(f"dynamic= names {key!r}, which is not among the arguments")
+            known = argument_names(names, args, kwargs)
+            form = f', as in dynamic={{{known[0]!r}: "b, ..."}}' if known else ""
+            raise UsageError(
+                f"dynamic= names {key!r}, which is not among the arguments: {listed(known)}{form}"
+            )
         specs[place] = spec
     return specs

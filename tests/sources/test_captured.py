@@ -96,3 +96,39 @@ def test_inputs_of_apply_are_those_of_the_module(jitted: bool) -> None:
 def test_settings_are_no_weights() -> None:
     program = hlo2onnx.translate(functools.partial(lambda n, x: x * n, 3), X)
     assert program.verify(X).ok
+
+
+def without_a_module() -> Any:
+    """A function as `sympy.lambdify` makes it."""
+    made: dict[str, Any] = {}
+    exec("def shifted(x, y):\n    return x + y", made)
+    made["shifted"].__module__ = None
+    return made["shifted"]
+
+
+class Shifted:
+    """A callable object whose class has no module."""
+
+    __module__ = None  # type: ignore[assignment]
+
+    def __call__(self, x: jax.Array, y: jax.Array) -> jax.Array:
+        return x + y
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        without_a_module(),
+        jax.jit(without_a_module()),
+        jax.vmap(without_a_module()),
+        functools.partial(without_a_module()),
+        Shifted(),
+        functools.partial(Shifted()),
+        Shifted().__call__,
+        jax.jit(Shifted()),
+    ],
+)
+def test_without_a_module(function: Any) -> None:
+    program = hlo2onnx.translate(function, X, X)
+    assert [value.name for value in program.model.graph.inputs] == ["x", "y"]
+    np.testing.assert_array_equal(program(X, X), X + X)
