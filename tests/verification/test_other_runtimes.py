@@ -147,8 +147,8 @@ def test_large_models_are_files(monkeypatch: pytest.MonkeyPatch) -> None:
     ("runtime", "text"),
     [
         ("openvino", "openvino is not installed\n  next   pip install openvino"),
-        ("ort-web", "onnxruntime-web is not installed\n  next   npm install onnxruntime-web, here or"
-         " in a folder: runtime='ort-web=FOLDER'"),
+        ("ort-web", "onnxruntime-web is not installed\n  next   npm install onnxruntime-web, here"
+         " or in a folder: runtime='ort-web=FOLDER'"),
         ("ort-web@1.30=.", "ort-web@1.30 is not installed\n  next   npm install"
          " onnxruntime-web@1.30, "),
         ("ort-cpu@1.2", "ort-cpu@1.2 is not installed; this interpreter has onnxruntime"
