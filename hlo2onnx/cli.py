@@ -25,7 +25,13 @@ from hlo2onnx.command.verification import (
     verify_options,
     weak_outputs,
 )
-from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, UsageError
+from hlo2onnx.errors import (
+    Hlo2OnnxError,
+    InternalError,
+    NotInstalledError,
+    TranslationError,
+    UsageError,
+)
 from hlo2onnx.options import DUMP_VARIABLE
 
 if TYPE_CHECKING:
@@ -33,12 +39,17 @@ if TYPE_CHECKING:
     from hlo2onnx.program import OnnxProgram
     from hlo2onnx.runtime.profiling import Profile
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
+FAILED, USAGE, NOT_INSTALLED, INTERRUPTED = 1, 2, 3, 130
+
+_PACKAGES = {name: name for name in ("jax", "jaxlib", "ml_dtypes", "numpy", "onnx", "sympy")} | {
+    "onnx_ir": "onnx-ir"
+}
+"""What hlo2onnx needs, by module, with the names to install."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code: 0, 1 (cannot translate, verification failed) or 2
-    (usage)."""
+    """Runs the command; returns its exit code: 0, 1 (cannot translate, verification failed), 2
+    (usage) or 3 (a package is not installed)."""
     given = sys.argv[1:] if argv is None else argv
     arguments = parser().parse_args(given)
     results = Results(arguments.model, shlex.join(["hlo2onnx", *given]))
@@ -59,6 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _explained(error: Exception) -> int:
     if isinstance(error, UsageError):
         return _failure(str(error), USAGE)
+    if isinstance(error, NotInstalledError):
+        return _failure(str(error), NOT_INSTALLED)
+    if isinstance(error, ModuleNotFoundError) and error.name in _PACKAGES:
+        return _failure(
+            f"{error.name} is not installed: pip install {_PACKAGES[error.name]}", NOT_INSTALLED
+        )
     if isinstance(error, Hlo2OnnxError) and not isinstance(error, InternalError):
         return _failure(str(error), FAILED)
     if isinstance(error, OSError):  # a full disk, a folder without permission
@@ -116,6 +133,7 @@ def _translate(
     progress.begin("import")
     from hlo2onnx.api import translate
     from hlo2onnx.raising.rule_names import rules_named
+    from hlo2onnx.sources.specialize import check_names, symbols_of
 
     rules_named(arguments.explain)
     if arguments.check:
@@ -127,6 +145,8 @@ def _translate(
     facts["report"] = program.report.as_dict()
     facts["inputs"] = port_types(program.model.graph.inputs)
     facts["outputs"] = port_types(program.model.graph.outputs)
+    for sizes in arguments.sizes or ():
+        check_names(symbols_of(program._source.signature), sizes)
     write_model(program, outputs, stdout, strip=arguments.strip)
     if not arguments.quiet:
         console.show(summary(program, outputs.model, verbose=arguments.verbose))
@@ -256,6 +276,11 @@ def _outputs(arguments: argparse.Namespace) -> Outputs:
     if is_only_diagnosed and (arguments.report or "").lower().endswith((".html", ".htm")):
         raise UsageError(f"the report of {option} is JSON: name another file, such as report.json")
     if model is None and not is_stdin and not is_only_diagnosed:
+        if arguments.model.lower().endswith(".onnx"):
+            raise UsageError(
+                f"{arguments.model} is an ONNX model already: name a StableHLO program, such as"
+                " model.mlir"
+            )
         model = f"{Path(arguments.model).stem}.onnx"
     runs = arguments.verify or arguments.bisect or arguments.explain or arguments.profile
     if model is None and not (runs or is_only_diagnosed):

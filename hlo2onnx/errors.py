@@ -30,6 +30,11 @@ class VerificationError(Hlo2OnnxError):
     """The program could not be run, in XLA for reference or in ONNX Runtime."""
 
 
+class NotInstalledError(VerificationError):
+    """A runtime is not installed where it was looked for. The text says how to install it. The CLI
+    exits with 3."""
+
+
 class InternalError(Hlo2OnnxError):
     """A handler or rule returned a wrong type, shape or count of values: a bug in hlo2onnx."""
 

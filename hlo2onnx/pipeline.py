@@ -20,6 +20,7 @@ from hlo2onnx.ir.custom_domains import restore_names
 from hlo2onnx.ir.functions import each_graph, finish_functions
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.weight_names import name_weights
+from hlo2onnx.limitations import CALLBACK_TARGETS
 from hlo2onnx.lowering.diagnosis import Diagnosis
 from hlo2onnx.lowering.lower import lower
 from hlo2onnx.mlir.effects import ASSERTION, assertions, drop_effects
@@ -234,6 +235,9 @@ def lowered_module(source: Source, options: Options) -> ir.Operation:
     return _lowered_module(source, _target(options), Report(source=source.description))
 
 
+_PYTHON_CALLS = "calls of Python, such as jax.debug.print,"
+
+
 def _lowered_module(source: Source, target: Target, report: Report) -> ir.Operation:
     module = normalized(source.module, _stored(target))
     for text in assertions(module):
@@ -241,7 +245,8 @@ def _lowered_module(source: Source, target: Target, report: Report) -> ir.Operat
     for call in drop_effects(module):
         if call == ASSERTION:
             continue
-        report.note(f"calls of @{call} are left out: nothing reads their results")
+        calls = _PYTHON_CALLS if call in CALLBACK_TARGETS else f"calls of @{call}"
+        report.note(f"{calls} are left out: nothing reads their results")
     return module
 
 

@@ -107,6 +107,7 @@ def test_options_of_verify(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
         (["--inputs", "none.npz"], "no such file: none.npz"),
         (["--inputs", "models"], "models is a folder"),
         (["--runtime", "openvino=nowhere"], "no such file or folder: nowhere"),
+        (["--sizes", "b=3"], "no dimension b; its dimensions are all fixed"),
     ],
 )
 def test_options_of_verify_are_checked_before_the_translation(
@@ -302,10 +303,15 @@ def test_unsupported_ops_come_all_at_once(folder: Path, capsys: pytest.CaptureFi
         (["models/00_load.mlir", "--dump", "models"], "--dump models could overwrite models/00"),
         (["models/good.mlir", "--target", "models/t.json", "-o", "models/t.json"], "the input"),
         (["models/good.MLIR", "-o", "models/good.mlir"], "no such file: models/good.MLIR"),
+        (["models/good.onnx"], "models/good.onnx is an ONNX model already"),
+        (["models/good.mlir", "--opset", "x"], "invalid int value: 'x'; see hlo2onnx --help"),
         (["models/good.mlir", "--specialize", "b"], "'b' is not NAME=SIZE"),
         (["models/good.mlir", "--specialize", "b=x"], "'b=x' is not NAME=SIZE"),
         (["models/good.mlir", "--specialize", "b=-1"], "'b=-1' is not NAME=SIZE"),
-        (["models/good.mlir", "--specialize", "c=8"], "no dimension c; it has none"),
+        (
+            ["models/good.mlir", "--specialize", "c=8"],
+            "no dimension c; its dimensions are all fixed",
+        ),
         (["models/good.mlir", "--dump", "models/bad.mlir"], "it is a file; name a folder"),
         (["models/good.mlir", "-o", "models/bad.mlir/x"], "there is no folder models/bad.mlir"),
     ],
@@ -320,6 +326,25 @@ def test_mistakes_in_the_command(
     assert code == 2
     assert message in capsys.readouterr().err
     assert sorted(path.name for path in folder.iterdir()) == ["models"]
+
+
+@pytest.mark.parametrize(("module", "package"), [("onnxruntime", "onnxruntime"), ("jax", "jax")])
+def test_missing_packages(
+    module: str,
+    package: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def translate(*_: Any, **__: Any) -> None:
+        raise error
+
+    error = ModuleNotFoundError(f"No module named '{module}'", name=module)
+    if module == "onnxruntime":
+        error = hlo2onnx.errors.NotInstalledError("onnxruntime is not installed")
+    monkeypatch.setattr("hlo2onnx.api.translate", translate)
+    assert cli.main(["models/good.mlir"]) == 3
+    shown = capsys.readouterr().err
+    assert f"hlo2onnx: {package} is not installed" in shown and "internal error" not in shown
 
 
 def test_differing_numbers(

@@ -57,7 +57,7 @@ def reduce(em: Emitter, op: Op, *, dimensions: tuple[int, ...]) -> list[Parts]:
     else:
         names = _names(em, op, inputs)
         by_reducers = _by_reducers(em, names, inputs, dimensions)
-        if by_reducers is None and not is_positive(product(extents)):
+        if by_reducers is None and not all(isinstance(extent, int) for extent in extents):
             return _by_halving(em, op, inputs, dimensions, inits)
         reduced = by_reducers or _by_halving(em, op, inputs, dimensions)
     if all(map(_is_neutral, [em] * count, names, inits)):

@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from hlo2onnx import __version__
 from hlo2onnx.command.help import SHELLS, PrintCompletion, PrintTargets, opset_range
@@ -22,14 +23,37 @@ POLICIES = {
 }
 """Help texts of the options that choose between several correct translations."""
 
+_EPILOG = """\
+examples:
+  hlo2onnx model.mlir -o model.onnx --verify     translate, and compare with XLA
+  hlo2onnx model.mlir --specialize b=8           fix the free dimension b
+  hlo2onnx model.mlir --check                    list what cannot be translated
+
+exit code:
+  0  success
+  1  the program cannot be translated, or the verification fails
+  2  a mistake in the command (or nothing to reduce)
+  3  a package is not installed, such as onnxruntime for --verify
+
+How to make the file: docs/guides/mlir_files.md. StableHLO: https://openxla.org/stablehlo
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says a mistake in one line; argparse would print all options before it."""
+
+    def error(self, message: str) -> NoReturn:
+        """Prints the mistake and ends the process with 2."""
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    made = argparse.ArgumentParser(
+    made = _Parser(
         prog="hlo2onnx",
         description="Translates a StableHLO program to ONNX.",
-        epilog="exit code: 0 for success; 1 if the program cannot be translated, or if the"
-        " verification fails; 2 for a mistake in the command (or nothing to reduce)",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EPILOG,
     )
     made.add_argument(
         "model",

@@ -100,8 +100,9 @@ class CallableProgram(ABC):
         options = options or onnxruntime().SessionOptions()
         if check_count("threads", threads, 0):
             options.intra_op_num_threads = threads
+        chosen = self.providers if providers is None else providers
         with self._serialized() as model:
-            return open_session(model, providers or self.providers, options, self.libraries)
+            return open_session(model, chosen, options, self.libraries)
 
     def _new_runtime(self) -> OrtProgram:
         with self._serialized() as model:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from hlo2onnx.errors import UsageError, VerificationError
+from hlo2onnx.errors import NotInstalledError, UsageError, VerificationError
 from hlo2onnx.interface.tensors import numpy_dtype
 from hlo2onnx.runtime.arguments import check_count, check_libraries
 from hlo2onnx.runtime.denormals import FlushingThread
@@ -40,12 +40,12 @@ def onnxruntime() -> ModuleType:
     """The onnxruntime module, imported at the first call.
 
     Raises:
-        VerificationError: It is not installed.
+        NotInstalledError: It is not installed.
     """
     try:
         return import_module("onnxruntime")
     except ImportError as error:
-        raise VerificationError(_INSTALL) from error
+        raise NotInstalledError(_INSTALL) from error
 
 
 def open_session(
@@ -116,7 +116,11 @@ def _is_provider(item: object) -> bool:
     """Whether it is a name, or a pair of a name and options."""
     if not isinstance(item, tuple):
         return isinstance(item, str)
-    return len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], Mapping)
+    return len(item) == 2 and isinstance(item[0], str) and _is_options(item[1])
+
+
+def _is_options(item: object) -> bool:
+    return isinstance(item, Mapping) and all(isinstance(key, str) for key in item)
 
 
 def _name(provider: str | tuple[str, Mapping[str, Any]]) -> str:

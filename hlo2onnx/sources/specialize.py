@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -72,12 +72,21 @@ def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
     return replace(source, module=static, function="main", signature=signature)
 
 
+def check_names(names: Sequence[str], sizes: Iterable[str]) -> None:
+    """Checks that a program with these free dimensions has those to which sizes are given.
+
+    Raises:
+        UsageError: It has no such dimension.
+    """
+    if unknown := [str(name) for name in sizes if name not in names]:
+        has = f"it has {', '.join(names)}" if names else "its dimensions are all fixed"
+        raise UsageError(f"the program has no dimension {', '.join(unknown)}; {has}")
+
+
 def _check_sizes(names: Sequence[str], sizes: Mapping[str, int]) -> None:
     if not isinstance(sizes, Mapping):
         raise UsageError(f'specialize={sizes!r} is not a mapping of names to sizes, as {{"b": 8}}')
-    has = ", ".join(names) or "none"
-    if unknown := [str(name) for name in sizes if name not in names]:
-        raise UsageError(f"the program has no dimension {', '.join(unknown)}; it has {has}")
+    check_names(names, sizes)
     for name, size in sizes.items():
         is_size = isinstance(size, int | np.integer) and not isinstance(size, bool)
         if not is_size or not 0 <= size < 1 << 63:

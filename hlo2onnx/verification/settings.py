@@ -12,7 +12,7 @@ import numpy as np
 from hlo2onnx.errors import UsageError
 from hlo2onnx.runtime.arguments import is_whole
 from hlo2onnx.sources.signature import PyTree, Signature
-from hlo2onnx.sources.specialize import symbols_of
+from hlo2onnx.sources.specialize import check_names, symbols_of
 
 Sizes: TypeAlias = Mapping[str, int]
 ToArrays: TypeAlias = Callable[[Sequence[PyTree], Mapping[str, PyTree]], list[np.ndarray]]
@@ -112,9 +112,7 @@ class Settings:
 
     def _check_sizes(self, symbols: Sequence[str]) -> None:
         for item in self.each_sizes or ():
-            if unknown := [str(name) for name in item if name not in symbols]:
-                has = ", ".join(symbols) or "none"
-                raise UsageError(f"the program has no dimension {', '.join(unknown)}; it has {has}")
+            check_names(symbols, item)
 
 
 def _arguments(found: PyTree) -> tuple[Sequence[PyTree], Mapping[str, Any]]:

@@ -110,6 +110,20 @@ def test_any_and_all_of_nothing(dims: str, axis: int | None, dtype: type) -> Non
             np.testing.assert_array_equal(found, expected, strict=True)
 
 
+@pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.int32, np.uint32, np.uint8])
+@pytest.mark.parametrize(
+    "reduce",
+    [lax.reduce_max, lax.reduce_min, lax.reduce_or, lax.reduce_and, lax.reduce_xor, lax.reduce_sum],
+)
+def test_integers_of_no_rows(reduce: Callable[..., jax.Array], dtype: type) -> None:
+    """The model also runs at the extent 0, which JAX' names leave out."""
+    x = np.array([[1, 7], [4, 2], [9, 9]], dtype)
+    program = hlo2onnx.translate(lambda x: reduce(x, (0,)), x, dynamic="n, 2")
+    for rows in (0, 1, 3):
+        expected = reduce(x[:rows], (0,))
+        np.testing.assert_array_equal(program(x[:rows]), expected, strict=True)
+
+
 def test_the_shapes_of_halves() -> None:
     """Only the leading extent changes from step to step."""
     program = hlo2onnx.translate(lambda x: lax.reduce(x, -jnp.inf, jnp.logaddexp, (0,)), "n, 2, 3")

@@ -147,8 +147,8 @@ def test_large_models_are_files(monkeypatch: pytest.MonkeyPatch) -> None:
     ("runtime", "text"),
     [
         ("openvino", "openvino is not installed\n  next   pip install openvino"),
-        ("ort-web", "ort-web is not installed\n  next   npm install onnxruntime-web, here or in a"
-         " folder: runtime='ort-web=FOLDER'"),
+        ("ort-web", "onnxruntime-web is not installed\n  next   npm install onnxruntime-web, here"
+         " or in a folder: runtime='ort-web=FOLDER'"),
         ("ort-web@1.30=.", "ort-web@1.30 is not installed\n  next   npm install"
          " onnxruntime-web@1.30, "),
         ("ort-cpu@1.2", "ort-cpu@1.2 is not installed; this interpreter has onnxruntime"
@@ -208,7 +208,10 @@ def test_versions() -> None:
     ("target", "why"),
     [
         ("openvino", "openvino is not installed; pip install openvino"),
-        ("ort-web", "ort-web is not installed; npm install onnxruntime-web, here or in a folder"),
+        (
+            "ort-web",
+            "onnxruntime-web is not installed; npm install onnxruntime-web, here or in a folder",
+        ),
         (
             "ort-cpu@1.20",
             f"ort-cpu@1.20 is not installed; this interpreter has onnxruntime {VERSION};"
@@ -247,7 +250,7 @@ def test_the_command(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     report = json.loads(Path("r.json").read_text())["verification"]
     assert report["runtime"] == f"ONNX Runtime {VERSION}" and report["fallback"]
-    assert cli.main([*given[:4], "--runtime", "openvino"]) == 1
+    assert cli.main([*given[:4], "--runtime", "openvino"]) == 3
     assert "hlo2onnx: openvino is not installed\n  next   pip" in capsys.readouterr().err
     assert cli.main(["m.mlir", "--verify", "--runtime", HERE]) == 0
     assert f"runtime  ONNX Runtime {VERSION}\n" in capsys.readouterr().out

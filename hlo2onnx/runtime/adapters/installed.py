@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from hlo2onnx.errors import UsageError, VerificationError
+from hlo2onnx.errors import NotInstalledError, UsageError
 from hlo2onnx.runtime.adapters.kinds import KINDS, Kind, Name
 from hlo2onnx.runtime.adapters.process import Runtime, StartError
 
@@ -22,10 +22,6 @@ SECONDS = 300.0
 """Time to load a model and run it once."""
 
 _INTERPRETERS = ("bin/python", "Scripts/python.exe", "python.exe")
-
-
-class NotInstalledError(VerificationError):
-    """A runtime is not installed where it was looked for. The text says how to install it."""
 
 
 def named(text: str) -> tuple[Name, str]:
@@ -71,7 +67,13 @@ def started(text: str, seconds: float = SECONDS) -> Runtime:
             return runtime
         runtime.stop()
         problems.append(f"{_where(place)} has {kind.package} {runtime.version}")
-    raise NotInstalledError("; ".join([f"{name} is not installed", *problems]) + _next(kind, name))
+    raise NotInstalledError("; ".join([_missing(kind, name), *problems]) + _next(kind, name))
+
+
+def _missing(kind: Kind, name: Name) -> str:
+    """What is missing: the package in this interpreter, or a version of the runtime."""
+    is_here = kind.module and not name.version
+    return f"{kind.package if is_here else name} is not installed"
 
 
 def is_version(version: str, wanted: str) -> bool:

@@ -17,7 +17,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.dims import canonical, is_positive
+from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.rounded_integers import is_rounded, where_rounded
@@ -124,10 +124,26 @@ def _extreme(b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, largest: boo
     """The first of TopK, one axis after the other."""
     bounds = range_of_type(dtype_of(x))
     for axis in axes:
-        if not is_positive(shape_of(x)[axis]):  # TopK needs an element
+        if not isinstance(shape_of(x)[axis], int):  # TopK needs an element
             x = _one_more(b, x, axis, bounds.low if largest else bounds.high)
         x, _ = b.outputs("TopK", x, b.i64([1]), axis=axis, largest=int(largest), n_outputs=2)
     return x
+
+
+def _narrow_extreme(
+    b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, op_type: str
+) -> oir.Value | None:
+    """The extreme in INT32, bounded by the narrow type: of no elements it is INT32's bound, which
+    the cast back would wrap to 0 or -1. None if there always are elements."""
+    dims, dtype = shape_of(x), dtype_of(x)
+    if all(isinstance(dims[axis], int) for axis in axes):
+        return None
+    kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(dims))
+    operands = b.cast(x, T.INT32), b.i64(axes)
+    reduced = b.op(f"Reduce{op_type}", *operands, keepdims=1, types=[(T.INT32, kept)])
+    bounds = range_of_type(dtype)
+    bound = bounds.low if op_type == "Max" else bounds.high
+    return b.cast(b.op(op_type, reduced, b.scalar(bound, T.INT32)), dtype)
 
 
 def _folded_extreme(
@@ -328,9 +344,19 @@ _ROUNDED: Mapping[str, Decompose] = {
 }
 _RANKINGS = ("ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "TopK")
 
+_NARROW: Mapping[str, Decompose] = {
+    "ReduceMax": _over_axes(
+        partial(_narrow_extreme, op_type="Max"), lambda t: range_of_type(t).low
+    ),
+    "ReduceMin": _over_axes(
+        partial(_narrow_extreme, op_type="Min"), lambda t: range_of_type(t).high
+    ),
+}
+
 INTEGER_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op_type, dtype): f for op_type, f in _SUMS.items() for dtype in (T.INT32, T.INT64)},
     **{(op_type, T.INT64): function for op_type, function in _COMPARISONS.items()},
+    **{(op, dtype): f for op, f in _NARROW.items() for dtype in (T.INT2, T.INT4, T.INT16)},
     **{(op_type, T.UINT64): _as_int64 for op_type in _RANKINGS},
     **{(op_type, T.INT32): where_rounded(function) for op_type, function in _ROUNDED.items()},
     ("Clip", T.UINT32): where_rounded(clip),
