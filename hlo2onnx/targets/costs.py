@@ -287,8 +287,6 @@ class Flags:
     """Scan does not run, or is wrong, or one from the last row to the first."""
     no_if: bool = False
     """If does not run, or is wrong."""
-    drops_unread_scan_inputs: bool = False
-    """A Scan whose body does not read its rows has the wrong number of trips."""
     drops_unread_states: bool = False
     """A Loop whose body reads neither its state nor the trip number is wrong."""
     no_zero_trips: bool = False
