@@ -21,7 +21,7 @@ from hlo2onnx.interface.session_config import CONFIG
 from hlo2onnx.runtime.model_metadata import advised_threads
 
 ONES = {size: np.ones(size, np.float32) for size in (8, 2000, 20_000)}
-M = {size: np.ones((size, size), np.float32) for size in (8, 64)}
+M = {size: np.ones((size, size), np.float32) for size in (8, 64, 256)}
 
 
 def steps(x: jax.Array) -> jax.Array:
@@ -34,6 +34,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "row": (lambda x: jnp.tanh(x[3, :4]), (M[64],), 1),
     "large-sum": (lambda x: x.sum(), (ONES[20_000],), 0),
     "matmul": (jnp.matmul, (M[8], M[8]), 1),
+    "row-by-matrix": (jnp.matmul, (np.ones((1, 256), np.float32), M[256]), 0),
     "large-matmul": (jnp.matmul, (M[64], M[64]), 0),
     "sort": (lambda x: lax.top_k(x, 3), (ONES[8],), 0),
     "branch": (lambda p, x: lax.cond(p, lambda x: x + 1, jnp.sin, x), (True, ONES[20_000]), 0),
