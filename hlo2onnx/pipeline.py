@@ -15,6 +15,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx import progress
 from hlo2onnx.errors import LoadError, TranslationError, UsageError
+from hlo2onnx.interface.session_config import one_thread
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.custom_domains import restore_names
 from hlo2onnx.ir.functions import each_graph, finish_functions
@@ -50,6 +51,7 @@ from hlo2onnx.sources import Source
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.legalize.oldest_opset import oldest_opset
+from hlo2onnx.targets.threads import is_for_one_thread
 from hlo2onnx.targets.workarounds.constant_conditions import conceal_conditions
 
 WEIGHTS = "hlo2onnx.weights"
@@ -75,6 +77,8 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         _finish(model, options, target, report, log)
         report.weights = WeightSizes(*ledger.sizes(model))
         describe_model(model, source, report)
+        if is_for_one_thread(model, target.costs):
+            model.metadata_props.update(one_thread())
         dump.model("legalize", model)
     for graph in each_graph(model):
         report.nodes.update(node.op_type for node in all_nodes(graph))

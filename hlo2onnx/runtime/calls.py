@@ -35,7 +35,8 @@ class CallableProgram(ABC):
         libraries: Paths of shared libraries with custom operators.
         denormals: "keep" or "flush".
         providers: Execution providers of ONNX Runtime.
-        threads: Count of intra-op threads; 0 for ONNX Runtime's default.
+        threads: Count of intra-op threads; 0 for the one that the model asks for, or else ONNX
+            Runtime's default.
 
     Attributes:
         libraries: Paths of shared libraries with custom operators of the model. Sessions made here
@@ -90,15 +91,16 @@ class CallableProgram(ABC):
         Args:
             providers: Execution providers. Default: those of the program.
             options: Options of the session.
-            threads: Count of intra-op threads; 0 for that of the options.
+            threads: Count of intra-op threads; 0 for that of the options, or without options for
+                the one that the model asks for.
 
         Raises:
             UsageError: This build of ONNX Runtime does not have a provider, or an argument is
                 wrong.
             VerificationError: ONNX Runtime does not load the model, or a provider does not start.
         """
-        options = options or onnxruntime().SessionOptions()
         if check_count("threads", threads, 0):
+            options = options or onnxruntime().SessionOptions()
             options.intra_op_num_threads = threads
         chosen = self.providers if providers is None else providers
         with self._serialized() as model:

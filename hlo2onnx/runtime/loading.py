@@ -24,7 +24,8 @@ class Program(CallableProgram):
         types: Classes of pytree nodes. Results are built of them. Nodes of other classes come back
             as named tuples, dicts, lists, and objects with the same attributes.
         providers: Execution providers of ONNX Runtime. Default: the CPU.
-        threads: Count of intra-op threads; 0 for ONNX Runtime's default.
+        threads: Count of intra-op threads; 0 for the one that the model asks for, or else ONNX
+            Runtime's default.
         libraries: Paths of shared libraries with custom operators.
         denormals: "keep", or "flush" to treat denormal floats as zeros, as XLA does on the CPU.
 

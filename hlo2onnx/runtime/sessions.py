@@ -16,6 +16,7 @@ from hlo2onnx.errors import NotInstalledError, UsageError, VerificationError
 from hlo2onnx.interface.tensors import numpy_dtype
 from hlo2onnx.runtime.arguments import check_count, check_libraries
 from hlo2onnx.runtime.denormals import FlushingThread
+from hlo2onnx.runtime.model_metadata import advised_threads
 
 if TYPE_CHECKING:
     import onnx
@@ -59,7 +60,8 @@ def open_session(
     Args:
         model: Serialized model, or the path of a model with external data.
         providers: Execution providers. Default: the CPU.
-        options: Options of the session. The libraries are added to them.
+        options: Options of the session. The libraries are added to them. Default: one thread if
+            the model asks for it.
         libraries: Paths of shared libraries with custom operators.
 
     Raises:
@@ -68,7 +70,9 @@ def open_session(
             start.
     """
     ort = onnxruntime()
-    options = options or ort.SessionOptions()
+    if options is None:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = advised_threads(model)
     wanted = list(DEFAULT_PROVIDERS if providers is None else check_providers(providers))
     for library in check_libraries(libraries):
         _register(options, library)
@@ -133,7 +137,8 @@ class OrtProgram:
     Args:
         model: Serialized model, or the path of a model with external data.
         optimize: Whether ORT may optimize the graph.
-        threads: Count of intra-op threads; 0 for ORT's default.
+        threads: Count of intra-op threads; 0 for the one that the model asks for, or else ORT's
+            default.
         libraries: Paths of shared libraries with custom operators.
         profile: Prefix of the path of ORT's profile. See `hlo2onnx.runtime.profiling`.
         optimized: Path for the model that ORT runs. Its weights go to a file beside it.
@@ -163,7 +168,8 @@ class OrtProgram:
         self._thread = FlushingThread() if denormals == "flush" else None
         options = ort.SessionOptions()
         options.log_severity_level = 4
-        options.intra_op_num_threads = check_count("threads", threads, 0)
+        threads = check_count("threads", threads, 0) or advised_threads(model)
+        options.intra_op_num_threads = threads
         level = ort.GraphOptimizationLevel
         options.graph_optimization_level = (
             level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL

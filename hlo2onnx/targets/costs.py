@@ -50,6 +50,15 @@ class Costs:
     """Largest operand of a ReduceMax or ReduceMin that loses NaN, and to which Max or Min bring it
     back: one node less, but Max and Min of many elements take longer than Relu. 0: they lose it."""
 
+    # -- threads ----------------------------------------------------------------------------------
+
+    threaded_elements: float = 0
+    """Elements of an operand or result from which on a second thread may help a node that does
+    little for each: none is faster at 16,384, an Add of 262,144 takes half the time. 0: always."""
+    threaded_products: float = 0
+    """Multiplications from which on it may help a MatMul or Conv: 40 x 40 times 40 x 40 takes 5.4
+    µs with one and with two threads, a row of 256 times 256 x 256 8.5 and 6.5 µs. 0: always."""
+
     # -- loops ------------------------------------------------------------------------------------
 
     unrolled_nodes: float = 0
@@ -287,8 +296,6 @@ class Flags:
     """Scan does not run, or is wrong, or one from the last row to the first."""
     no_if: bool = False
     """If does not run, or is wrong."""
-    drops_unread_scan_inputs: bool = False
-    """A Scan whose body does not read its rows has the wrong number of trips."""
     drops_unread_states: bool = False
     """A Loop whose body reads neither its state nor the trip number is wrong."""
     no_zero_trips: bool = False

@@ -122,14 +122,6 @@ LOOPS = (
         {"c": _YES, "x": _X}, (-_X,),
     ),
     FlagTrial(
-        "drops_unread_scan_inputs", "a Scan whose body does not read its rows",
-        "g (float[4] x, float[5,4] r) => (float[4] y, float[5,4] z) {"
-        " y, z = Scan <num_scan_inputs = 1, body = step (float[4] s, float[4] v)"
-        " => (float[4] t, float[4] u) {t = Add(s, s) u = Identity(t)}> (x, r)}",
-        {"x": _X, "r": _ROWS},
-        (32 * _X, _X * (2.0 ** np.arange(1, 6, dtype=np.float32))[:, None]),
-    ),
-    FlagTrial(
         "drops_unread_states", "a Loop whose body reads no state",
         "g (int64 n, bool c, float[4] x) => (float[4] y, float[k,4] z) {"
         " y, z = Loop <body = step (int64 i, bool c, float[4] s)"

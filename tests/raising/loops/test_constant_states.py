@@ -205,8 +205,8 @@ def solver(x: Array) -> Any:
 def test_a_solver() -> None:
     program = verified(solver, X)
     assert program.report.rules["constant-state"] == 1
-    (scan,) = (node for node in program.model.graph if node.op_type == "Scan")
-    assert [shape_of(x) for x in scan.attributes["body"].as_graph().inputs] == [(3,), ()]
+    (loop,) = (node for node in program.model.graph if node.op_type == "Loop")
+    assert [shape_of(x) for x in loop.attributes["body"].as_graph().inputs] == [(), (), (3,)]
 
 
 @pytest.mark.parametrize("count", [60, 1200])

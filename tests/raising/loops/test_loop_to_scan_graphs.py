@@ -23,7 +23,6 @@ SCANNED: dict[str, tuple[Body, int, int]] = {
     "row-by-default": (added(lambda b, x, i: b.Gather(x, i)), 1, 0),
     "row-twice": (lambda b, x, i, h: ([b.Add(h, b.Mul(row(b, x, i), row(b, x, i)))], []), 1, 0),
     "number": (added(lambda b, x, i: b.cast(i, FLOAT)), 1, 0),
-    "nothing": (lambda b, x, i, h: ([b.Sin(h)], [b.Cos(h)]), 1, 0),
     "row-and-number": (
         lambda b, x, i, h: ([b.Add(h, b.Mul(row(b, x, i), b.cast(i, FLOAT)))], []),
         2,
@@ -48,6 +47,10 @@ def test_scan(name: str) -> None:
     (scan,) = (node for node in run.model.graph if node.op_type == "Scan")
     assert scan.attributes["num_scan_inputs"].as_int() == inputs
     assert run.inside["Gather"] == gathers
+
+
+def test_a_body_that_reads_only_its_states_stays() -> None:
+    rewrite(lambda b, x, i, h: ([b.Sin(h)], [b.Cos(h)]), LoopToScan(), count=4).nothing()
 
 
 @pytest.mark.parametrize("count", [3, 5])
