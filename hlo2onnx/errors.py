@@ -30,6 +30,10 @@ class VerificationError(Hlo2OnnxError):
     """The program could not be run, in XLA for reference or in ONNX Runtime."""
 
 
+class OverBudgetError(VerificationError):
+    """A verification had no time for a run or a compilation."""
+
+
 class InternalError(Hlo2OnnxError):
     """A handler or rule returned a wrong type, shape or count of values: a bug in hlo2onnx."""
 

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from hlo2onnx.errors import SignatureError, VerificationError
+from hlo2onnx.errors import OverBudgetError, SignatureError, VerificationError
 from hlo2onnx.ir.dims import evaluate
 from hlo2onnx.sources.source import Source
 from hlo2onnx.sources.specialize import symbols_of
+from hlo2onnx.verification.budget import XLA
 from hlo2onnx.verification.coverage import Coverage, coverage_of
 from hlo2onnx.verification.inputs import SIZE, private_generator, random_array
 from hlo2onnx.verification.instrument import TRIPS
@@ -69,6 +70,7 @@ class TrialMaker:
     ) -> None:
         self._ports = source.signature.inputs
         self._reference = reference
+        self._budget = reference.budget
         self._seed = seed
         self._most = samples
         self.trials: list[Trial] = []
@@ -102,8 +104,7 @@ class TrialMaker:
                 self._check(item)
                 self._few(item)
             except (VerificationError, SignatureError):
-                named = ", ".join(f"{name} = {size}" for name, size in item.items())
-                self.notes.append(f"the program does not take {named}")
+                self.notes.append(f"the program does not take {_named(item)}")
 
     def _check(self, sizes: Sizes) -> None:
         """Raises an error if an extent would be less than 1."""
@@ -115,6 +116,9 @@ class TrialMaker:
 
     def _few(self, sizes: Sizes) -> None:
         """Some inputs of these sizes."""
+        if self._budget.is_over:
+            self._budget.leave_out(_named(sizes))
+            return
         start = 1000 + 10 * len(self.trials)
         probe = None
         if any(role.is_limited for role in self._roles):  # a loop might not end
@@ -137,6 +141,8 @@ class TrialMaker:
             self._roles = probe.roles
         runner = _Runner(self._reference, probe)
         first = runner(self._draw(sizes, 0, ORDINARY))
+        if first is not None:
+            self._budget.measured(XLA, time.monotonic() - started)
         budget = SHARE * (time.monotonic() - started) + 0.1
         started = time.monotonic()
         second = runner(self._draw(sizes, 1, POSITIVE)) if self._most != 1 else None
@@ -149,6 +155,11 @@ class TrialMaker:
             most = max(2, min(most, _BYTES // max(size, 1)))
         until = started + budget if self._most is None else math.inf
         self._search(runner, sizes, most, until)
+        if not self.trials and self._budget.is_over:
+            raise VerificationError(
+                f"XLA gives no result in {self._budget.seconds:g} s on random inputs\n"
+                "  next   pass inputs for which the program ends, or more seconds="
+            )
         if not self.trials:
             raise VerificationError(
                 f"a loop of the program has more than {TRIPS} trips on random inputs\n"
@@ -167,6 +178,9 @@ class TrialMaker:
         for number, recipe in self._candidates():
             done = len(self.trials) + (len(spare) if runner.is_complete else 0)
             if max(done, len(self.trials)) >= most or time.monotonic() > until:
+                break
+            if self._budget.is_over:
+                self._budget.leave_out("more samples")
                 break
             before = runner.count
             trial = runner(self._draw(sizes, number, recipe))
@@ -199,7 +213,7 @@ class TrialMaker:
                 array = in_domain(array, role)
             arrays.append(recipe.change(array, role, rng, turn))
             is_changed |= arrays[-1] is not array
-        kind = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        kind = _named(sizes)
         kind = "; ".join(text for text in (kind, recipe.what if is_changed else "") if text)
         return Inputs(arrays, f"sample {number}" + (f": {kind}" if kind else ""), recipe in _PLAIN)
 
@@ -227,10 +241,14 @@ class _Runner:
         self.reached = np.zeros(0 if probe is None else len(probe.places), bool)
 
     def __call__(self, inputs: Inputs) -> Trial | None:
-        """The trial of these inputs; None if a loop does not end."""
-        if self.probe is None:
-            return Trial(inputs, self._reference(inputs.arrays))
-        expected, reached = self.probe(inputs.arrays)
+        """The trial of these inputs; None if a loop does not end, or takes long."""
+        try:
+            if self.probe is None:
+                return Trial(inputs, self._reference.again(inputs.arrays))
+            expected, reached = self.probe(inputs.arrays)
+        except OverBudgetError:
+            self._reference.budget.leave_out("samples for which XLA takes long")
+            return None
         if self.probe.is_endless(reached):
             return None
         self.reached |= reached
@@ -246,6 +264,10 @@ class _Runner:
     def is_complete(self) -> bool:
         """Whether all sides were reached."""
         return self.count == len(self.reached)
+
+
+def _named(sizes: Sizes) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
 
 
 def _default_sizes(symbols: Sequence[str]) -> list[Sizes]:
