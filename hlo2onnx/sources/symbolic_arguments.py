@@ -11,6 +11,7 @@ import jax.export
 import jax.numpy as jnp
 
 from hlo2onnx.errors import UsageError
+from hlo2onnx.ir.dims import evaluate, parse
 from hlo2onnx.options import Dynamic
 from hlo2onnx.sources.signature import PyTree
 
@@ -57,6 +58,18 @@ def symbolic_arguments(
     except (ValueError, TypeError) as error:
         raise UsageError(f"these dynamic dimensions do not fit: {error}") from error
     return positional, named
+
+
+def with_sizes(arguments: PyTree, sizes: Mapping[str, int]) -> PyTree:
+    """Arguments with numbers instead of symbolic dimensions."""
+
+    def static(leaf: object) -> object:
+        if not isinstance(leaf, jax.ShapeDtypeStruct):
+            return leaf
+        shape = [x if isinstance(x, int) else evaluate(parse(str(x)), sizes) for x in leaf.shape]
+        return leaf.update(shape=tuple(shape))
+
+    return jax.tree.map(static, arguments)
 
 
 def _from_text(text: str, scope: jax.export.SymbolicScope) -> jax.ShapeDtypeStruct:

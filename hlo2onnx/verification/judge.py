@@ -23,6 +23,7 @@ from hlo2onnx.verification.reference import Reference
 from hlo2onnx.verification.runners import OnnxRuntime
 from hlo2onnx.verification.sensitivity import Run, movements
 from hlo2onnx.verification.settings import Settings
+from hlo2onnx.verification.shape_dependence import notes_on_shapes
 from hlo2onnx.verification.spread import weakness
 from hlo2onnx.verification.tolerance import tolerance_of
 from hlo2onnx.verification.trial import Inputs, Trial
@@ -70,7 +71,7 @@ class Judge:
         settings = settings or Settings()
         self.signature = source.signature
         self._budget = budget or Budget()
-        self.reference = Reference(source, settings.weights_dtype, self._budget)
+        self.reference = Reference(source, settings.weights_dtype, self._budget, True)
         self.coverage = None
         self._settings = settings
         self._compare = partial(compare, rtol=settings.rtol, atol=settings.atol)
@@ -136,6 +137,8 @@ class Judge:
                 found[index] = [_better(*pair, remark) for pair in pairs]
             if not runner.can_flush and not all(_all_ok(*runs) for runs in found):
                 notes.append(f"XLA flushes denormals to zero; {runner.title} may keep them")
+        bad_trials = [x for x, runs in zip(trials, found, strict=True) if not _all_ok(*runs)]
+        notes.extend(notes_on_shapes(self.reference, self.signature, bad_trials))
         if self._are_made:
             found = self._without_doubtful(trials, found, notes)
         optimized, *others = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 
 import numpy as np
@@ -21,7 +21,7 @@ from hlo2onnx.mlir.types import numpy_type
 from hlo2onnx.mlir.walk import operations_of
 from hlo2onnx.runtime.calling import extents_of
 from hlo2onnx.sources.source import Source, find_function
-from hlo2onnx.sources.specialize import specialized, symbols_of
+from hlo2onnx.sources.specialize import lowered_at, specialized, symbols_of
 from hlo2onnx.verification.budget import Budget
 from hlo2onnx.verification.f64_reference import is_evaluation_of, widen, widened
 from hlo2onnx.verification.input_flow import InputFlow
@@ -45,15 +45,22 @@ class Reference:
         source: The program.
         weights_dtype: The type in which the model stores f32 weights. The constants of the program
             are rounded to it.
+        lowers_again: Whether the function of a program with symbols is lowered for the sizes of the
+            inputs. This is what the user's function computes; the program may be another.
         budget: The time of all but `__call__`. What it leaves out is as if XLA did not run it.
     """
 
     def __init__(
-        self, source: Source, weights_dtype: str | None = None, budget: Budget | None = None
+        self,
+        source: Source,
+        weights_dtype: str | None = None,
+        budget: Budget | None = None,
+        lowers_again: bool = False,
     ) -> None:
         self._source = source
         self._weights_dtype = weights_dtype
         self.budget = budget or Budget()
+        self._lowers_again = lowers_again
         self._is_dynamic = bool(symbols_of(source.signature))
         self._programs: dict[tuple[tuple[int, ...], ...], _Static] = {}
         if not self._is_dynamic:
@@ -122,12 +129,29 @@ class Reference:
         shapes = tuple(array.shape for array in arrays) if self._is_dynamic else ()
         if shapes not in self._programs:
             sizes = extents_of(self._source.signature, arrays)
-            try:
-                static = specialized(self._source, sizes)
-            except UsageError as error:
-                raise VerificationError(f"XLA has no reference for this: {error}") from error
+            static = self._specialized(sizes)
+            if self._lowers_again:
+                static = lowered_at(self._source, static, sizes) or static
             self._programs[shapes] = _Static(static, self._weights_dtype, self.budget)
         return self._programs[shapes]
+
+    def _specialized(self, sizes: Mapping[str, int]) -> Source:
+        try:
+            return specialized(self._source, sizes)
+        except UsageError as error:
+            raise VerificationError(f"XLA has no reference for this: {error}") from error
+
+    def as_translated(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+        """The outputs of the program that was translated, if its function was lowered again for
+        these sizes; None if not.
+
+        Raises:
+            VerificationError: XLA does not compile or run it.
+        """
+        if not self._lowers_again or self._source.at_sizes is None:
+            return None
+        static = self._specialized(extents_of(self._source.signature, arrays))
+        return _Static(static, self._weights_dtype, self.budget).again(arrays)
 
 
 _VARIANTS = 3
