@@ -83,7 +83,7 @@ class Verified(CallableProgram):
                 that have the name of an option.
             samples: Count of inputs that are made. Default: up to 24, as the time allows.
             sizes: Sizes of the dynamic dimensions, or a list of such mappings. Default: different
-                sizes, all 1, and all 2.
+                sizes, all 1, all 2, and all 0 where the program allows it.
             intermediates: Whether to `bisect` if an output differs.
             runtime: The runtime that runs the model, which must be installed: "ort-cpu" (ONNX
                 Runtime), "ort-web", "openvino", "reference" (onnx.reference). A version may follow,

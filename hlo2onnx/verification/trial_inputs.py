@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from hlo2onnx.errors import OverBudgetError, SignatureError, VerificationError
-from hlo2onnx.ir.dims import evaluate
+from hlo2onnx.ir.dims import evaluate, is_positive
 from hlo2onnx.sources.source import Source
 from hlo2onnx.sources.specialize import symbols_of
 from hlo2onnx.verification.budget import XLA
@@ -79,7 +79,10 @@ class TrialMaker:
         self._roles: Sequence[Role] = [Role()] * len(self._ports)
         symbols = symbols_of(source.signature)
         if sizes is None:
-            first, *rest = _default_sizes(symbols)
+            dims = [dim for port in self._ports for dim in port.shape if not isinstance(dim, int)]
+            zeros = dict.fromkeys(symbols, 0)
+            may_be_0 = all(not is_positive(x) and (evaluate(x, zeros) or 0) >= 0 for x in dims)
+            first, *rest = _default_sizes(symbols, may_be_0)
             self._of_default_sizes(first, rest, symbols)
         else:
             for index, item in enumerate(sizes):
@@ -107,11 +110,11 @@ class TrialMaker:
                 self.notes.append(f"the program does not take {_named(item)}")
 
     def _check(self, sizes: Sizes) -> None:
-        """Raises an error if an extent would be less than 1."""
+        """Raises an error if an extent would be less than the program allows: 0, or 1."""
         for port in self._ports:
             for dim in port.shape:
                 size = dim if isinstance(dim, int) else evaluate(dim, sizes)
-                if not isinstance(dim, int) and (size is None or size < 1):
+                if not isinstance(dim, int) and (size is None or size < is_positive(dim)):
                     raise VerificationError(f"with these sizes, {dim} would be {size}")
 
     def _few(self, sizes: Sizes) -> None:
@@ -270,9 +273,10 @@ def _named(sizes: Sizes) -> str:
     return ", ".join(f"{name} = {size}" for name, size in sizes.items())
 
 
-def _default_sizes(symbols: Sequence[str]) -> list[Sizes]:
-    """Different sizes, all 1 and all 2; one empty mapping without symbols."""
+def _default_sizes(symbols: Sequence[str], may_be_0: bool) -> list[Sizes]:
+    """Different sizes, all 1, all 2 and perhaps all 0; one empty mapping without symbols."""
     if not symbols:
         return [{}]
     different = {name: SIZE + place for place, name in enumerate(symbols)}
-    return [different, *(dict.fromkeys(symbols, size) for size in (1, 2))]
+    sizes = (1, 2, 0) if may_be_0 else (1, 2)
+    return [different, *(dict.fromkeys(symbols, size) for size in sizes)]
