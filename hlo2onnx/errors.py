@@ -35,6 +35,10 @@ class NotInstalledError(VerificationError):
     exits with 3."""
 
 
+class OverBudgetError(VerificationError):
+    """A verification had no time for a run or a compilation."""
+
+
 class InternalError(Hlo2OnnxError):
     """A handler or rule returned a wrong type, shape or count of values: a bug in hlo2onnx."""
 

@@ -44,7 +44,8 @@ def source_bytes(source: Source) -> bytes | None:
     """A source as bytes; None if it holds objects that cannot be pickled, such as lambdas."""
     module = io.BytesIO()
     source.module.operation.write_bytecode(module)
-    fields = vars(source) | {"module": None, "weights": None}  # the signature has the arrays
+    fields = vars(source) | {"module": None, "weights": None, "at_sizes": None}
+    # the signature has the arrays
     try:
         return pickle.dumps((module.getvalue(), fields))
     except (pickle.PicklingError, TypeError, AttributeError):

@@ -125,7 +125,10 @@ def test_options_of_verify_are_checked_before_the_translation(
 
 @pytest.mark.parametrize(
     "option",
-    [["--samples", "2"], ["--rtol", "1"], ["--atol", "1"], ["--sizes", "b=1"], ["--inputs", "a"]],
+    [
+        *(["--samples", "2"], ["--rtol", "1"], ["--atol", "1"], ["--sizes", "b=1"]),
+        *(["--inputs", "a"], ["--seconds", "5"]),
+    ],
 )
 def test_options_without_verify(
     option: list[str], folder: Path, capsys: pytest.CaptureFixture[str]

@@ -63,6 +63,7 @@ class Verified(CallableProgram):
         sizes: Sizes | Sequence[Sizes] | None = None,
         intermediates: bool = False,
         runtime: str | None = None,
+        seconds: float = 60,
         **kwargs: PyTree,
     ) -> Verification:
         """Compares the model with the original program in XLA on the CPU.
@@ -82,12 +83,14 @@ class Verified(CallableProgram):
                 that have the name of an option.
             samples: Count of inputs that are made. Default: up to 24, as the time allows.
             sizes: Sizes of the dynamic dimensions, or a list of such mappings. Default: different
-                sizes, all 1, and all 2.
+                sizes, all 1, all 2, and all 0 where the program allows it.
             intermediates: Whether to `bisect` if an output differs.
             runtime: The runtime that runs the model, which must be installed: "ort-cpu" (ONNX
                 Runtime), "ort-web", "openvino", "reference" (onnx.reference). A version may follow,
                 and a Python interpreter, an environment or a folder with node_modules:
                 "ort-cpu@1.20=venv". See docs/runtimes.md.
+            seconds: Limit of the time beyond one run of each side. `found.left_out` says what there
+                was no time for.
 
         Returns:
             One comparison per output and run, of the worst inputs. It prints as a table. It is
@@ -102,7 +105,7 @@ class Verified(CallableProgram):
         from hlo2onnx.verification.settings import Settings
 
         stored = self._options.weights_dtype
-        settings = Settings(seed, rtol, atol, inputs, samples, sizes, stored)
+        settings = Settings(seed, rtol, atol, inputs, samples, sizes, stored, seconds)
         with self._runner(runtime) as (runner, fallback):
             judge, found = self._judged(settings, runner, args, kwargs)
             found = replace(found, fallback=fallback)
@@ -162,13 +165,15 @@ class Verified(CallableProgram):
         kwargs: Mapping[str, PyTree],
     ) -> tuple[Judge, Verification]:
         from hlo2onnx.pipeline import may_ignore_nan
+        from hlo2onnx.verification.budget import Budget
         from hlo2onnx.verification.candidate import Candidate
         from hlo2onnx.verification.judge import Judge
 
         source = self._source
         given = settings.given(source.signature, args, kwargs, self._caller.arrays)
-        with self._serialized() as model:  # refuses programs that are too large for XLA as well
-            judge = Judge(source, given, settings)
+        with self._serialized() as model, Budget(settings.seconds) as budget:
+            # `_serialized` refuses programs that are too large for XLA as well.
+            judge = Judge(source, given, settings, budget)
             drops_nan = may_ignore_nan(self.model, self._options, self.report)
             candidate = Candidate(model, self.input_names, runner, self.denormals, drops_nan)
             return judge, judge(candidate)

@@ -208,6 +208,12 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     for name, kind in (("--rtol", "relative"), ("--atol", "absolute")):
         text = f"{kind} tolerance (default: by element type)"
         add(name, type=_tolerance, metavar="X", help=text)
+    add(
+        "--seconds",
+        type=_tolerance,
+        metavar="X",
+        help="time for --verify beyond one run of each side (default: 60)",
+    )
     add("--inputs", type=Path, metavar="FILE.npz", help="verify on these arrays, by input name")
     add("--profile", action="store_true", help="show the time of a run by operator and JAX scope")
     add("--profile-svg", metavar="FILE", help="draw the profile in this file")

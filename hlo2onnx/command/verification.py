@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hlo2onnx.verification.compare import Verification
 
-_OF_VERIFY = ("runtime", "samples", "sizes", "rtol", "atol", "inputs")
+_OF_VERIFY = ("runtime", "samples", "sizes", "rtol", "atol", "inputs", "seconds")
 """Options that only a verification reads. --reduce reads the seed too."""
 
 
@@ -39,6 +39,8 @@ def verify_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[
         "sizes": arguments.sizes or None,
         "runtime": arguments.runtime,
     }
+    if arguments.seconds is not None:
+        options["seconds"] = arguments.seconds
     if arguments.inputs is not None:
         options["inputs"] = _arrays(arguments.inputs, names)
     return options

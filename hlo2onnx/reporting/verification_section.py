@@ -24,6 +24,8 @@ def verification_section(found: VerificationView) -> str:
     ]
     if found.fallback:
         parts.append(f"<p>Not the runtime of the target: {escape(found.fallback)}</p>")
+    if found.left_out:
+        parts.append(f"<p>No time for {escape(', '.join(found.left_out))}</p>")
     if found.notes:
         parts.append(bullets(found.notes))
     drawn = [(item, errors) for item in found.optimized if (errors := errors_of(item))]

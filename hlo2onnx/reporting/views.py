@@ -67,6 +67,8 @@ class VerificationView(Protocol):
     @property
     def fallback(self) -> str: ...  # noqa: D102
     @property
+    def left_out(self) -> Sequence[str]: ...  # noqa: D102
+    @property
     def notes(self) -> list[str]: ...  # noqa: D102
     @property
     def ok(self) -> bool: ...  # noqa: D102

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from hlo2onnx.errors import NotInstalledError, UsageError, VerificationError
+from hlo2onnx.errors import NotInstalledError, OverBudgetError, UsageError, VerificationError
 from hlo2onnx.interface.tensors import numpy_dtype
 from hlo2onnx.runtime.arguments import check_count, check_libraries
 from hlo2onnx.runtime.denormals import FlushingThread
@@ -195,22 +196,45 @@ class OrtProgram:
             return function(*args, **kwargs)
         return self._thread(function, *args, **kwargs)
 
-    def __call__(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    def __call__(
+        self, inputs: Mapping[str, np.ndarray], seconds: float = math.inf
+    ) -> list[np.ndarray]:
         """Runs the model on arrays of numpy and ml_dtypes types.
 
+        Args:
+            seconds: Limit of the time.
+
         Raises:
+            OverBudgetError: It takes longer.
             VerificationError: ORT fails at run time.
         """
+        if math.isinf(seconds):
+            return self._run(inputs, None)
+        options = onnxruntime().RunOptions()
+        end = threading.Timer(max(seconds, 0), setattr, (options, "terminate", True))
+        end.start()
+        try:
+            return self._run(inputs, options)
+        except VerificationError as error:
+            if options.terminate:
+                raise OverBudgetError(f"the model gives no result in {seconds:.0f} s") from error
+            raise
+        finally:
+            end.cancel()
+
+    def _run(
+        self, inputs: Mapping[str, np.ndarray], options: ort.RunOptions | None
+    ) -> list[np.ndarray]:
         try:
             if self._is_native:  # numpy has all types. This takes 35 us less than `OrtValue`s.
                 arrays = {name: np.asarray(array) for name, array in inputs.items()}
                 if self._thread is None:
-                    found: list[np.ndarray] = self.session.run(self.output_names, arrays)
+                    found: list[np.ndarray] = self.session.run(self.output_names, arrays, options)
                     return found
-                return list(self._thread(self.session.run, self.output_names, arrays))
+                return list(self._thread(self.session.run, self.output_names, arrays, options))
             values = {name: to_ort(array) for name, array in inputs.items()}
             run = self.session.run_with_ort_values
-            results = self._in_thread(run, self.output_names, values)
+            results = self._in_thread(run, self.output_names, values, options)
         except Exception as error:
             raise VerificationError(f"ONNX Runtime does not run the model: {error}") from error
         return [from_ort(result) for result in results]

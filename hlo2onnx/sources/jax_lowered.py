@@ -35,7 +35,8 @@ from hlo2onnx.sources.signature import (
     with_trees,
 )
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
-from hlo2onnx.sources.symbolic_arguments import symbolic_arguments
+from hlo2onnx.sources.specialize import symbols_of
+from hlo2onnx.sources.symbolic_arguments import symbolic_arguments, with_sizes
 
 
 def from_lowered(lowered: jax.stages.Lowered, statics: Statics = NO_STATICS) -> Source:
@@ -120,6 +121,20 @@ def _from_function(
     args: Sequence[PyTree],
     kwargs: Mapping[str, PyTree],
     statics: Statics,
+) -> Source:
+    args, kwargs = symbolic_arguments(function, args, kwargs, dynamic)
+    loaded = _of_arguments(function, args, kwargs)
+    if not symbols_of(loaded.signature):
+        return loaded
+
+    def at_sizes(sizes: Mapping[str, int]) -> Source:
+        return _of_arguments(function, *with_sizes((args, kwargs), sizes))
+
+    return replace(loaded, at_sizes=at_sizes)
+
+
+def _of_arguments(
+    function: Callable[..., object], args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
 ) -> Source:
     """Lowers and loads a function.
 

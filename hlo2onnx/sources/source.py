@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,8 @@ class Source:
         weights: If the program is that of a module or another callable with weights, its weights,
             which are the first argument.
         notes: Notes for the report on parts that were left out.
+        at_sizes: Lowers the function of the program again for sizes of its symbols, by name; None
+            if it is not known. The result has all arguments of the first module.
     """
 
     module: ir.Module | ir.Operation
@@ -37,6 +39,7 @@ class Source:
     description: str
     notes: tuple[str, ...] = ()
     weights: PyTree = None
+    at_sizes: Callable[[Mapping[str, int]], Source] | None = None
 
 
 def bind_added_arguments(

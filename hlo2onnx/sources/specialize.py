@@ -10,8 +10,10 @@ import numpy as np
 from hlo2onnx.errors import UsageError
 from hlo2onnx.ir.dims import evaluate, fixed, free_symbols
 from hlo2onnx.ir.values import Dim
+from hlo2onnx.mlir.callbacks import has_callbacks
 from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module, parse_module
+from hlo2onnx.mlir.functions import function_type
 from hlo2onnx.mlir.refine import refined
 from hlo2onnx.mlir.specialize import make_main, specialize
 from hlo2onnx.mlir.types import element_type, numpy_type
@@ -69,7 +71,32 @@ def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
         dims={},
         bound=tuple(weights),
     )
-    return replace(source, module=static, function="main", signature=signature)
+    return replace(source, module=static, function="main", signature=signature, at_sizes=None)
+
+
+def lowered_at(source: Source, static: Source, sizes: Mapping[str, int]) -> Source | None:
+    """The function of a program, lowered again: Python code may depend on shapes.
+
+    Args:
+        static: The program with these sizes.
+
+    Returns:
+        The program with the signature of the static one. None if the function is not known, does
+        not take these sizes, has callbacks, or has other arguments or results.
+    """
+    if source.at_sizes is None:
+        return None
+    try:
+        found = source.at_sizes(sizes)
+    except Exception:  # noqa: BLE001  (the user's function may raise anything)
+        return None
+    module = clone_module(found.module)
+    make_main(module, found.function)
+    modules = (module, static.module.operation)
+    mains = [find_function(x, "main", source.description) for x in modules]
+    if len({str(function_type(main)) for main in mains}) > 1 or has_callbacks(module):
+        return None
+    return replace(static, module=module)
 
 
 def check_names(names: Sequence[str], sizes: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax.tree_util import DictKey, KeyPath, SequenceKey
 
 from hlo2onnx.errors import UsageError
+from hlo2onnx.ir.dims import evaluate, parse
 from hlo2onnx.options import Dynamic
 from hlo2onnx.sources.argument_names import argument_names, leaf_name, listed, positional_names
 from hlo2onnx.sources.dimension_constraints import check_names, scope_of
@@ -116,6 +117,18 @@ def _is_shape(text: str) -> bool:
         return "," in text and bool(jax.export.symbolic_shape(text))
     except (ValueError, TypeError):
         return False
+
+
+def with_sizes(arguments: PyTree, sizes: Mapping[str, int]) -> PyTree:
+    """Arguments with numbers instead of symbolic dimensions."""
+
+    def static(leaf: object) -> object:
+        if not isinstance(leaf, jax.ShapeDtypeStruct):
+            return leaf
+        shape = [x if isinstance(x, int) else evaluate(parse(str(x)), sizes) for x in leaf.shape]
+        return leaf.update(shape=tuple(shape))
+
+    return jax.tree.map(static, arguments)
 
 
 def _from_text(text: str, scope: jax.export.SymbolicScope) -> jax.ShapeDtypeStruct:

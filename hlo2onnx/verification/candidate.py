@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hlo2onnx.errors import OverBudgetError
 from hlo2onnx.runtime.calling import from_model, to_model
 from hlo2onnx.sources.signature import Signature
+from hlo2onnx.verification.budget import MODEL, Budget
 from hlo2onnx.verification.runners import IN_THIS_PROCESS, Runner
 
 _LEAST = 2
@@ -42,15 +44,19 @@ class Candidate:
         optimize: bool,
         denormals: str,
         seconds: float = math.inf,
+        budget: Budget | None = None,
     ) -> list[list[np.ndarray]]:
         """The outputs for each of several inputs, from one session.
 
         Args:
             seconds: No run but the first two begins later than this.
+            budget: The time of the verification. What it leaves out has no outputs.
 
         Raises:
+            OverBudgetError: There is no time for any of them.
             VerificationError: The model does not load or does not run.
         """
+        budget = budget or Budget()
         session = self.runner.session(self.model, optimize=optimize, denormals=denormals)
         found: list[list[np.ndarray]] = []
         until = time.monotonic() + seconds
@@ -58,5 +64,16 @@ class Candidate:
             if len(found) >= _LEAST and time.monotonic() > until:
                 break
             feeds = to_model(self.input_names, arrays, signature.inputs)
-            found.append(from_model(signature.outputs, session(feeds)))
+            begin = time.monotonic()
+            try:
+                if budget.has_run_of_model:
+                    budget.check()
+                outputs = session(feeds)
+            except OverBudgetError:
+                if not found:
+                    raise
+                budget.leave_out("samples for the model")
+                break
+            budget.measured(MODEL, time.monotonic() - begin)
+            found.append(from_model(signature.outputs, outputs))
         return found

@@ -214,6 +214,8 @@ class Verification:
         divergence: The op from which on the numbers differ, if `intermediates` is true: a
             `hlo2onnx.bisection.divergence.Divergence`.
         runtime: The runtime that ran the model, and its version: "OpenVINO 2026.4.1".
+        left_out: What there was no time for, such as "the program in f64". With more of it, the
+            verdict might be another.
         fallback: Why this is not the runtime of the target; "" if it is, or if it was named.
     """
 
@@ -225,6 +227,7 @@ class Verification:
     divergence: object = None
     runtime: str = ""
     fallback: str = ""
+    left_out: Sequence[str] = ()
 
     @property
     def runs(self) -> list[tuple[str, Sequence[Comparison]]]:
@@ -283,6 +286,8 @@ class Verification:
             lines.append(f"         not that of the target: {self.fallback}")
         if self.coverage is not None:
             lines.append(f"coverage {self.coverage}")
+        if self.left_out:
+            lines.append(f"no time  for {', '.join(self.left_out)}: see seconds=")
         lines += [f"note     {note}" for note in self.notes]
         lines += [] if self.divergence is None else [f"\n{self.divergence}"]
         return "\n".join(lines)

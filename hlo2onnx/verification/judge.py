@@ -5,20 +5,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
 
+from hlo2onnx.errors import OverBudgetError, VerificationError
 from hlo2onnx.runtime.sessions import check_model
 from hlo2onnx.sources.source import Source
+from hlo2onnx.verification.budget import XLA, Budget
 from hlo2onnx.verification.candidate import Candidate
 from hlo2onnx.verification.compare import Comparison, Verification, compare
 from hlo2onnx.verification.element_kinds import without_denormals
 from hlo2onnx.verification.nonunique_outputs import Choices
 from hlo2onnx.verification.reference import Reference
+from hlo2onnx.verification.runners import OnnxRuntime
 from hlo2onnx.verification.sensitivity import Run, movements
 from hlo2onnx.verification.settings import Settings
+from hlo2onnx.verification.shape_dependence import notes_on_shapes
 from hlo2onnx.verification.spread import weakness
 from hlo2onnx.verification.tolerance import tolerance_of
 from hlo2onnx.verification.trial import Inputs, Trial
@@ -50,6 +55,7 @@ class Judge:
         source: The program.
         given: Inputs of the user and their descriptions. None to make inputs for the program.
         settings: The options.
+        budget: The time of all but one run of each side. Default: no limit.
 
     Raises:
         VerificationError: XLA does not compile or run the program.
@@ -60,10 +66,12 @@ class Judge:
         source: Source,
         given: Sequence[tuple[Arrays, str]] | None = None,
         settings: Settings | None = None,
+        budget: Budget | None = None,
     ) -> None:
         settings = settings or Settings()
         self.signature = source.signature
-        self.reference = Reference(source, settings.weights_dtype)
+        self._budget = budget or Budget()
+        self.reference = Reference(source, settings.weights_dtype, self._budget, True)
         self.coverage = None
         self._settings = settings
         self._compare = partial(compare, rtol=settings.rtol, atol=settings.atol)
@@ -72,8 +80,7 @@ class Judge:
         self._seconds = math.inf
         begin = time.monotonic()
         if given is not None:
-            inputs = [Inputs(*item) for item in given]
-            self.trials = [Trial(item, self.reference(item.arrays)) for item in inputs]
+            self.trials = self._trials_of([Inputs(*item) for item in given])
         else:
             made = TrialMaker(
                 source, self.reference, settings.seed, settings.samples, settings.each_sizes
@@ -83,6 +90,22 @@ class Judge:
             if settings.samples is None:
                 self._seconds = max(_SECONDS, _SHARE * (time.monotonic() - begin))
 
+        # A wrong model may have no last trip where XLA has one.
+        self._may_last = any(self.reference.may_not_end(x.arrays) for x in self.trials[:1])
+
+    def _trials_of(self, inputs: Sequence[Inputs]) -> list[Trial]:
+        """The trials of the user's inputs, as many as there is time for after the first."""
+        found: list[Trial] = []
+        for item in inputs:
+            begin = time.monotonic()
+            try:
+                run = self.reference.again if found else self.reference
+                found.append(Trial(item, run(item.arrays)))
+            except OverBudgetError:
+                self._budget.leave_out(item.kind)
+            self._budget.measured(XLA, time.monotonic() - begin)
+        return found
+
     def __call__(self, candidate: Candidate) -> Verification:
         """Compares a model with XLA's results, in all trials.
 
@@ -90,6 +113,7 @@ class Judge:
             VerificationError: The model is not valid, or it does not run.
         """
         check_model(candidate.model)
+        candidate = self._limited(candidate)
         runner = candidate.runner
         policy = candidate.denormals if runner.can_flush else "keep"
         notes = [*self._notes, *self._nan_notes()]
@@ -107,18 +131,18 @@ class Judge:
             again = [trials[index] for index in bad]
             remark = "where ORT flushes denormals, too"
             if not runner.can_flush:
-                again = [self._without_denormals(trial) for trial in again]
                 remark = "with zeros instead of denormal inputs"
-            flushed = self._judged(candidate, again, "flush")
-            for index, runs in zip(bad, flushed, strict=True):
+            for index, runs in zip(bad, self._judged_finally(candidate, again), strict=False):
                 pairs = zip(found[index], runs, strict=True)
                 found[index] = [_better(*pair, remark) for pair in pairs]
             if not runner.can_flush and not all(_all_ok(*runs) for runs in found):
                 notes.append(f"XLA flushes denormals to zero; {runner.title} may keep them")
+        bad_trials = [x for x, runs in zip(trials, found, strict=True) if not _all_ok(*runs)]
+        notes.extend(notes_on_shapes(self.reference, self.signature, bad_trials))
         if self._are_made:
             found = self._without_doubtful(trials, found, notes)
         optimized, *others = (
-            self._worst([runs[run] for runs in found]) for run in range(len(runner.levels))
+            self._worst([runs[run] for runs in found]) for run in range(len(found[0]))
         )
         plain = others[0] if others else []
         for one, two in zip(optimized, plain, strict=False):
@@ -126,7 +150,35 @@ class Judge:
                 which = "with" if two.ok else "without"
                 notes.append(f"{one.name} differs only {which} graph optimization of the runtime")
         count = len(found)
-        return Verification(optimized, plain, notes, self.coverage, count, runtime=runner.title)
+        return Verification(
+            optimized,
+            plain,
+            notes,
+            self.coverage,
+            count,
+            runtime=runner.title,
+            left_out=tuple(self._budget.left_out),
+        )
+
+    def _limited(self, candidate: Candidate) -> Candidate:
+        """The candidate, whose runs after the first end with the time."""
+        runner = candidate.runner
+        if not isinstance(runner, OnnxRuntime):
+            return candidate
+        limit = partial(self._budget.limit_of_model, self._may_last)
+        return replace(candidate, runner=replace(runner, limit=limit))
+
+    def _judged_finally(self, candidate: Candidate, trials: Sequence[Trial]) -> list[Runs]:
+        """The comparisons of each trial, or of those for which there is time, with all evidence."""
+        try:
+            if not candidate.runner.can_flush:
+                trials = [self._without_denormals(trial) for trial in trials]
+            found = self._judged(candidate, trials, "flush")
+        except OverBudgetError:
+            found = []
+        if len(found) < len(trials):
+            self._budget.leave_out("runs without denormals")
+        return found
 
     def differing(self, found: Verification) -> list[Arrays]:
         """The inputs on which a model differs; ordinary ones if it agrees."""
@@ -143,7 +195,7 @@ class Judge:
         """A trial with zeros instead of denormal inputs."""
         arrays = [without_denormals(array) for array in trial.arrays]
         inputs = replace(trial.inputs, arrays=arrays)
-        return replace(trial, inputs=inputs, expected=self.reference(arrays))
+        return replace(trial, inputs=inputs, expected=self.reference.again(arrays))
 
     def _judged(
         self,
@@ -156,12 +208,25 @@ class Judge:
         # One session at a time: each may have a copy of all weights.
         runner = candidate.runner
         policy = denormals if runner.can_flush else "keep"
+        is_final = denormals == "flush"
         results: list[list[list[np.ndarray]]] = []
         for level in runner.levels:
             arrays = [trial.arrays for trial in trials]
-            results.append(candidate.runs(self.signature, arrays, level, policy, seconds))
-            trials, seconds = trials[: len(results[-1])], math.inf
-        is_final = denormals == "flush"
+            try:
+                ran = candidate.runs(self.signature, arrays, level, policy, seconds, self._budget)
+            except OverBudgetError as error:
+                if not results and not is_final:
+                    raise VerificationError(
+                        f"{error}, and XLA does: a loop of the model may not end\n"
+                        "  next   more seconds=, or other inputs"
+                    ) from error
+                if not results:
+                    raise
+                self._budget.leave_out("the model without graph optimization")
+                break
+            results.append(ran)
+            trials, seconds = trials[: len(ran)], math.inf
+        results = [ran[: len(trials)] for ran in results]
         found: list[Runs] = []
         bad = 0
         for trial, *each in zip(trials, *results, strict=True):
@@ -188,7 +253,8 @@ class Judge:
             return runs
         if self._are_made:
             # The instrumentation of the program may change how XLA rounds.
-            trial = replace(trial, expected=self.reference(trial.arrays))
+            with suppress(OverBudgetError):
+                trial = replace(trial, expected=self.reference.again(trial.arrays))
             runs = [self._compared(trial, actual, unknown) for actual in results]
         exact = unknown
         if not _all_ok(*runs):
@@ -198,20 +264,37 @@ class Judge:
             runs = [self._compared(trial, actual, exact) for actual in results]
         if not _all_ok(*runs):
             outputs, settings = self.signature.outputs, self._settings
-            choices = Choices.of(
-                self.reference, trial.arrays, outputs, trial.expected, settings.rtol, settings.atol
-            )
-            if choices is not None:
-                runs = [choices.judged(*pair) for pair in zip(runs, results, strict=True)]
+            try:
+                choices = Choices.of(
+                    self.reference,
+                    trial.arrays,
+                    outputs,
+                    trial.expected,
+                    settings.rtol,
+                    settings.atol,
+                )
+                if choices is not None:
+                    runs = [choices.judged(*pair) for pair in zip(runs, results, strict=True)]
+            except OverBudgetError:
+                self._budget.leave_out("other results of decompositions")
         if is_final and not _all_ok(*runs):
             variants = self.reference.variants(trial.arrays)
-            runs_of_xla: list[Run] = [self.reference, *variants]
+            each: list[Run] = [self.reference.again, *variants]
+            runs_of_xla: list[Run] = [partial(self._moved, run) for run in each]
             for moved in movements(runs_of_xla, trial.arrays, trial.expected):
                 again = [self._compared(trial, actual, exact, moved) for actual in results]
                 runs = [_better(*pair, _AMPLIFIED) for pair in zip(runs, again, strict=True)]
                 if _all_ok(*runs):
                     break
         return runs
+
+    def _moved(self, run: Run, arrays: Arrays) -> Arrays:
+        """A run on inputs or of a program that differ a little."""
+        try:
+            return run(arrays)
+        except OverBudgetError:
+            self._budget.leave_out("moved inputs")
+            raise
 
     def _without_doubtful(
         self, trials: Sequence[Trial], found: list[Runs], notes: list[str]

@@ -14,6 +14,7 @@ from hlo2onnx.verification.input_flow import InputFlow
 from hlo2onnx.verification.instrument import ENDLESS, Instrumentation
 from hlo2onnx.verification.roles import roles_of
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode
+from hlo2onnx.verification.xla_process import Compile
 
 
 class Probe:
@@ -29,6 +30,7 @@ class Probe:
         ports: The inputs.
         arguments: Converts inputs to the arguments of `main`.
         results: Places of the outputs among its results.
+        compiled: Compiles it.
 
     Raises:
         VerificationError: XLA does not compile the program.
@@ -40,6 +42,7 @@ class Probe:
         ports: Sequence[Port],
         arguments: Callable[[Sequence[np.ndarray]], Iterable[np.ndarray]],
         results: Sequence[int],
+        compiled: Compile = XlaProgram,
     ) -> None:
         flow = InputFlow(module, {port.position: index for index, port in enumerate(ports)})
         self.roles = roles_of(flow, ports)
@@ -54,7 +57,7 @@ class Probe:
         if self.places:
             every = function_type(functions_of(module)["main"]).results
             self._wanted.append(len(every) - 1)
-        self._program = XlaProgram(module_bytecode(module))
+        self._program = compiled(module_bytecode(module))
 
     def nans(self, reached: np.ndarray) -> tuple[bool, bool]:
         """Whether a run that reaches these sides takes the maximum or minimum of NaN, and whether

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.errors import UsageError, VerificationError
+from hlo2onnx.errors import OverBudgetError, UsageError, VerificationError
 from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module
 from hlo2onnx.mlir.custom_call_ops import replace_calls
@@ -18,9 +18,11 @@ from hlo2onnx.mlir.quant.to_integers import is_quantized, quantized_to_math
 from hlo2onnx.mlir.specialize import make_main
 from hlo2onnx.mlir.tuples import flatten_results
 from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.mlir.walk import operations_of
 from hlo2onnx.runtime.calling import extents_of
 from hlo2onnx.sources.source import Source, find_function
-from hlo2onnx.sources.specialize import specialized, symbols_of
+from hlo2onnx.sources.specialize import lowered_at, specialized, symbols_of
+from hlo2onnx.verification.budget import Budget
 from hlo2onnx.verification.f64_reference import is_evaluation_of, widen, widened
 from hlo2onnx.verification.input_flow import InputFlow
 from hlo2onnx.verification.inputs import private_generator
@@ -30,6 +32,7 @@ from hlo2onnx.verification.rounded_weights import round_constants
 from hlo2onnx.verification.rounding_variants import round_otherwise
 from hlo2onnx.verification.sensitivity import Run
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode, require_known_types
+from hlo2onnx.verification.xla_process import RemoteProgram
 
 
 class Reference:
@@ -42,15 +45,26 @@ class Reference:
         source: The program.
         weights_dtype: The type in which the model stores f32 weights. The constants of the program
             are rounded to it.
+        lowers_again: Whether the function of a program with symbols is lowered for the sizes of the
+            inputs. This is what the user's function computes; the program may be another.
+        budget: The time of all but `__call__`. What it leaves out is as if XLA did not run it.
     """
 
-    def __init__(self, source: Source, weights_dtype: str | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        weights_dtype: str | None = None,
+        budget: Budget | None = None,
+        lowers_again: bool = False,
+    ) -> None:
         self._source = source
         self._weights_dtype = weights_dtype
+        self.budget = budget or Budget()
+        self._lowers_again = lowers_again
         self._is_dynamic = bool(symbols_of(source.signature))
         self._programs: dict[tuple[tuple[int, ...], ...], _Static] = {}
         if not self._is_dynamic:
-            self._programs[()] = _Static(source, weights_dtype)
+            self._programs[()] = _Static(source, weights_dtype, self.budget)
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs on these inputs.
@@ -59,6 +73,19 @@ class Reference:
             VerificationError: XLA does not compile or run the program.
         """
         return self._program(arrays)(arrays)
+
+    def again(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs on inputs for which a loop may not end.
+
+        Raises:
+            OverBudgetError: There is no time for it.
+            VerificationError: XLA does not compile or run the program.
+        """
+        return self._program(arrays).again(arrays)
+
+    def may_not_end(self, arrays: Sequence[np.ndarray]) -> bool:
+        """Whether the condition of a loop depends on inputs, which have these shapes."""
+        return self._program(arrays).may_not_end
 
     def in_f64(
         self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
@@ -102,22 +129,43 @@ class Reference:
         shapes = tuple(array.shape for array in arrays) if self._is_dynamic else ()
         if shapes not in self._programs:
             sizes = extents_of(self._source.signature, arrays)
-            try:
-                static = specialized(self._source, sizes)
-            except UsageError as error:
-                raise VerificationError(f"XLA has no reference for this: {error}") from error
-            self._programs[shapes] = _Static(static, self._weights_dtype)
+            static = self._specialized(sizes)
+            if self._lowers_again:
+                static = lowered_at(self._source, static, sizes) or static
+            self._programs[shapes] = _Static(static, self._weights_dtype, self.budget)
         return self._programs[shapes]
+
+    def _specialized(self, sizes: Mapping[str, int]) -> Source:
+        try:
+            return specialized(self._source, sizes)
+        except UsageError as error:
+            raise VerificationError(f"XLA has no reference for this: {error}") from error
+
+    def as_translated(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+        """The outputs of the program that was translated, if its function was lowered again for
+        these sizes; None if not.
+
+        Raises:
+            VerificationError: XLA does not compile or run it.
+        """
+        if not self._lowers_again or self._source.at_sizes is None:
+            return None
+        static = self._specialized(extents_of(self._source.signature, arrays))
+        return _Static(static, self._weights_dtype, self.budget).again(arrays)
 
 
 _VARIANTS = 3
 """Count of programs that round otherwise."""
+_SMALL = 200
+"""Count of ops that XLA compiles in a moment, however they round."""
+_FEW_BYTES = 1 << 28
+"""Bytes of weights of which another process may have a copy in f64."""
 
 
 class _Static:
     """A program of static shapes."""
 
-    def __init__(self, source: Source, weights_dtype: str | None) -> None:
+    def __init__(self, source: Source, weights_dtype: str | None, budget: Budget) -> None:
         module = clone_module(source.module)
         densify(module)
         if weights_dtype is not None:
@@ -134,6 +182,7 @@ class _Static:
         outputs = [port.position for port in source.signature.outputs]
         self._results = flatten_results(function) or outputs
         self._signature = source.signature
+        self._budget = budget
         self._opened: dict[Form, OpenReference | None] = {}
         require_known_types(module)
 
@@ -143,6 +192,34 @@ class _Static:
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         return self._run(self._program, arrays)
+
+    def again(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        self._budget.check()
+        return self._run(self._guarded if self.may_not_end else self._program, arrays)
+
+    @cached_property
+    def _guarded(self) -> XlaProgram | RemoteProgram:
+        return self._compiled(module_bytecode(self._module), True)
+
+    @cached_property
+    def may_not_end(self) -> bool:
+        return bool(self._flow.dependent_loops)
+
+    @cached_property
+    def _may_last(self) -> bool:
+        """Whether a program that rounds otherwise may run or compile without end."""
+        operations = operations_of(self._module)
+        if any(operation.name == "stablehlo.while" for operation in operations):
+            return True
+        return len(operations) > _SMALL and sum(x.nbytes for x in self._fixed) < _FEW_BYTES
+
+    @property
+    def _fixed(self) -> list[np.ndarray]:
+        """Arguments of all runs."""
+        return [*self._constants, *(item.array for item in self._signature.bound)]
+
+    def _compiled(self, bytecode: bytes, may_last: bool) -> XlaProgram | RemoteProgram:
+        return self._budget.program(bytecode, may_last, self._fixed)
 
     def in_f64(
         self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
@@ -161,19 +238,25 @@ class _Static:
         return exact
 
     def widened_results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-        if self._wide_program is None:
-            return None
         try:
-            return self._run(self._wide_program, arrays, widen)
+            self._budget.check()
+            program = self._wide_program
+            return None if program is None else self._run(program, arrays, widen)
+        except OverBudgetError:
+            self._budget.leave_out("the program in f64")
         except VerificationError:
-            return None
+            pass
+        return None
 
     @cached_property
-    def _wide_program(self) -> XlaProgram | None:
+    def _wide_program(self) -> XlaProgram | RemoteProgram | None:
         try:
-            return XlaProgram(self._widened().encode())
+            return self._compiled(self._widened().encode(), self._may_last)
+        except OverBudgetError:
+            self._budget.leave_out("the program in f64")
         except VerificationError:
-            return None
+            pass
+        return None
 
     def _widened(self) -> str:
         return widened(str(self._module.get_asm(enable_debug_info=False)))
@@ -192,8 +275,15 @@ class _Static:
             if form == "wide":
                 module, convert = ir.Module.parse(self._widened(), module.context).operation, widen
             return OpenReference(
-                module, self._results, partial(self._arguments, converted=convert), form
+                module,
+                self._results,
+                partial(self._arguments, converted=convert),
+                form,
+                partial(self._compiled, may_last=self._may_last),
             )
+        except OverBudgetError:
+            self._budget.leave_out("other results of decompositions")
+            return None
         except (VerificationError, ir.MLIRError):
             return None
 
@@ -204,11 +294,20 @@ class _Static:
             module = clone_module(self._module)
             try:
                 round_otherwise(module, private_generator(seed))
-                program = XlaProgram(module_bytecode(module))
+                program = self._compiled(module_bytecode(module), self._may_last)
+            except OverBudgetError:
+                self._budget.leave_out("programs that round otherwise")
+                continue
             except (VerificationError, ir.MLIRError):
                 continue
-            found.append(partial(self._run, program))
+            found.append(partial(self._run_variant, program))
         return found
+
+    def _run_variant(
+        self, program: XlaProgram | RemoteProgram, arrays: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        self._budget.check()
+        return self._run(program, arrays)
 
     @cached_property
     def _flow(self) -> InputFlow:
@@ -230,13 +329,16 @@ class _Static:
                 self._signature.inputs,
                 partial(self._arguments, converted=convert),
                 self._results,
+                partial(self._compiled, may_last=self.may_not_end),
             )
+        except OverBudgetError:
+            return None
         except (VerificationError, ir.MLIRError):
             return None
 
     def _run(
         self,
-        program: XlaProgram,
+        program: XlaProgram | RemoteProgram,
         arrays: Sequence[np.ndarray],
         converted: Callable[[np.ndarray], np.ndarray] = np.asarray,
     ) -> list[np.ndarray]:

@@ -23,6 +23,7 @@ from hlo2onnx.mlir.types import element_type, numpy_type, shape_of
 from hlo2onnx.mlir.walk import operations_of
 from hlo2onnx.verification.decompositions import Decomposition, decomposition_of
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode
+from hlo2onnx.verification.xla_process import Compile
 
 Form = Literal["plain", "wide", "flipped"]
 """The program itself; in f64; or with other signs of the vectors that are not arguments."""
@@ -61,6 +62,7 @@ class OpenReference:
         results: Places of the outputs among its results.
         arguments: Converts inputs to the arguments of `main`.
         form: See `Form`.
+        compiled: Compiles it.
 
     Raises:
         VerificationError: XLA does not compile it.
@@ -72,6 +74,7 @@ class OpenReference:
         results: Sequence[int],
         arguments: Callable[[Sequence[np.ndarray]], Iterable[np.ndarray]],
         form: Form,
+        compiled: Compile = XlaProgram,
     ) -> None:
         every = [_decomposition(operation) for operation in operations_of(module)]
         self.every = [item for item in every if item is not None]
@@ -87,7 +90,7 @@ class OpenReference:
         self._module = module
         self._results = results
         self._arguments = arguments
-        self._program = XlaProgram(module_bytecode(module))
+        self._program = compiled(module_bytecode(module))
 
     def __call__(
         self, arrays: Sequence[np.ndarray], choices: Sequence[Results]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -23,6 +24,11 @@ Start: TypeAlias = Callable[[bytes], Session]
 
 _BYTES = 2**31 - 1
 """Most bytes of a serialized model."""
+
+
+def no_limit() -> float:
+    """The seconds of a run without limit."""
+    return math.inf
 
 
 class Runner(Protocol):
@@ -59,10 +65,12 @@ class OnnxRuntime:
     Attributes:
         libraries: Paths of shared libraries with custom operators.
         providers: Execution providers. Default: the CPU.
+        limit: Gives the seconds that a run may take.
     """
 
     libraries: Sequence[str] = ()
     providers: Providers | None = None
+    limit: Callable[[], float] = no_limit
 
     @property
     def title(self) -> str:
@@ -83,13 +91,14 @@ class OnnxRuntime:
 
     def session(self, model: bytes | str, *, optimize: bool, denormals: str) -> Session:
         """An inference session."""
-        return OrtProgram(
+        program = OrtProgram(
             model,
             optimize=optimize,
             libraries=self.libraries,
             denormals=denormals,
             providers=self.providers,
         )
+        return lambda feeds: program(feeds, self.limit())
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from hlo2onnx.errors import UsageError
 from hlo2onnx.runtime.arguments import is_whole
 from hlo2onnx.sources.signature import PyTree, Signature
 from hlo2onnx.sources.specialize import check_names, symbols_of
+from hlo2onnx.verification.budget import SECONDS
 
 Sizes: TypeAlias = Mapping[str, int]
 ToArrays: TypeAlias = Callable[[Sequence[PyTree], Mapping[str, PyTree]], list[np.ndarray]]
@@ -34,6 +35,7 @@ class Settings:
         samples: Count of inputs.
         sizes: Sizes of the symbols, or several mappings.
         weights_dtype: The type in which the model stores f32 weights.
+        seconds: The time beyond one run of each side.
 
     Raises:
         UsageError: An option has a wrong type or value.
@@ -46,6 +48,7 @@ class Settings:
     samples: int | None = None
     sizes: Sizes | Sequence[Sizes] | None = None
     weights_dtype: str | None = None
+    seconds: float = SECONDS
 
     def __post_init__(self) -> None:
         if not is_whole(self.seed, 0):
@@ -56,6 +59,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and not _is_tolerance(value):
                 raise UsageError(f"{name}={value!r} is not a number of at least 0")
+        if not _is_tolerance(self.seconds):
+            raise UsageError(f"seconds={self.seconds!r} is not a number of at least 0")
         for item in self.each_sizes or ():
             if not isinstance(item, Mapping) or not all(is_whole(x, 0) for x in item.values()):
                 raise UsageError(

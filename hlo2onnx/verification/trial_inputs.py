@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from hlo2onnx.errors import SignatureError, VerificationError
-from hlo2onnx.ir.dims import evaluate
+from hlo2onnx.errors import OverBudgetError, SignatureError, VerificationError
+from hlo2onnx.ir.dims import evaluate, is_positive
 from hlo2onnx.sources.source import Source
 from hlo2onnx.sources.specialize import symbols_of
+from hlo2onnx.verification.budget import XLA
 from hlo2onnx.verification.coverage import Coverage, coverage_of
 from hlo2onnx.verification.inputs import SIZE, private_generator, random_array
 from hlo2onnx.verification.instrument import TRIPS
@@ -69,6 +70,7 @@ class TrialMaker:
     ) -> None:
         self._ports = source.signature.inputs
         self._reference = reference
+        self._budget = reference.budget
         self._seed = seed
         self._most = samples
         self.trials: list[Trial] = []
@@ -77,7 +79,10 @@ class TrialMaker:
         self._roles: Sequence[Role] = [Role()] * len(self._ports)
         symbols = symbols_of(source.signature)
         if sizes is None:
-            first, *rest = _default_sizes(symbols)
+            dims = [dim for port in self._ports for dim in port.shape if not isinstance(dim, int)]
+            zeros = dict.fromkeys(symbols, 0)
+            may_be_0 = all(not is_positive(x) and (evaluate(x, zeros) or 0) >= 0 for x in dims)
+            first, *rest = _default_sizes(symbols, may_be_0)
             self._of_default_sizes(first, rest, symbols)
         else:
             for index, item in enumerate(sizes):
@@ -102,19 +107,21 @@ class TrialMaker:
                 self._check(item)
                 self._few(item)
             except (VerificationError, SignatureError):
-                named = ", ".join(f"{name} = {size}" for name, size in item.items())
-                self.notes.append(f"the program does not take {named}")
+                self.notes.append(f"the program does not take {_named(item)}")
 
     def _check(self, sizes: Sizes) -> None:
-        """Raises an error if an extent would be less than 1."""
+        """Raises an error if an extent would be less than the program allows: 0, or 1."""
         for port in self._ports:
             for dim in port.shape:
                 size = dim if isinstance(dim, int) else evaluate(dim, sizes)
-                if not isinstance(dim, int) and (size is None or size < 1):
+                if not isinstance(dim, int) and (size is None or size < is_positive(dim)):
                     raise VerificationError(f"with these sizes, {dim} would be {size}")
 
     def _few(self, sizes: Sizes) -> None:
         """Some inputs of these sizes."""
+        if self._budget.is_over:
+            self._budget.leave_out(_named(sizes))
+            return
         start = 1000 + 10 * len(self.trials)
         probe = None
         if any(role.is_limited for role in self._roles):  # a loop might not end
@@ -137,6 +144,8 @@ class TrialMaker:
             self._roles = probe.roles
         runner = _Runner(self._reference, probe)
         first = runner(self._draw(sizes, 0, ORDINARY))
+        if first is not None:
+            self._budget.measured(XLA, time.monotonic() - started)
         budget = SHARE * (time.monotonic() - started) + 0.1
         started = time.monotonic()
         second = runner(self._draw(sizes, 1, POSITIVE)) if self._most != 1 else None
@@ -149,6 +158,11 @@ class TrialMaker:
             most = max(2, min(most, _BYTES // max(size, 1)))
         until = started + budget if self._most is None else math.inf
         self._search(runner, sizes, most, until)
+        if not self.trials and self._budget.is_over:
+            raise VerificationError(
+                f"XLA gives no result in {self._budget.seconds:g} s on random inputs\n"
+                "  next   pass inputs for which the program ends, or more seconds="
+            )
         if not self.trials:
             raise VerificationError(
                 f"a loop of the program has more than {TRIPS} trips on random inputs\n"
@@ -167,6 +181,9 @@ class TrialMaker:
         for number, recipe in self._candidates():
             done = len(self.trials) + (len(spare) if runner.is_complete else 0)
             if max(done, len(self.trials)) >= most or time.monotonic() > until:
+                break
+            if self._budget.is_over:
+                self._budget.leave_out("more samples")
                 break
             before = runner.count
             trial = runner(self._draw(sizes, number, recipe))
@@ -199,7 +216,7 @@ class TrialMaker:
                 array = in_domain(array, role)
             arrays.append(recipe.change(array, role, rng, turn))
             is_changed |= arrays[-1] is not array
-        kind = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        kind = _named(sizes)
         kind = "; ".join(text for text in (kind, recipe.what if is_changed else "") if text)
         return Inputs(arrays, f"sample {number}" + (f": {kind}" if kind else ""), recipe in _PLAIN)
 
@@ -227,10 +244,14 @@ class _Runner:
         self.reached = np.zeros(0 if probe is None else len(probe.places), bool)
 
     def __call__(self, inputs: Inputs) -> Trial | None:
-        """The trial of these inputs; None if a loop does not end."""
-        if self.probe is None:
-            return Trial(inputs, self._reference(inputs.arrays))
-        expected, reached = self.probe(inputs.arrays)
+        """The trial of these inputs; None if a loop does not end, or takes long."""
+        try:
+            if self.probe is None:
+                return Trial(inputs, self._reference.again(inputs.arrays))
+            expected, reached = self.probe(inputs.arrays)
+        except OverBudgetError:
+            self._reference.budget.leave_out("samples for which XLA takes long")
+            return None
         if self.probe.is_endless(reached):
             return None
         self.reached |= reached
@@ -248,9 +269,14 @@ class _Runner:
         return self.count == len(self.reached)
 
 
-def _default_sizes(symbols: Sequence[str]) -> list[Sizes]:
-    """Different sizes, all 1 and all 2; one empty mapping without symbols."""
+def _named(sizes: Sizes) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
+
+
+def _default_sizes(symbols: Sequence[str], may_be_0: bool) -> list[Sizes]:
+    """Different sizes, all 1, all 2 and perhaps all 0; one empty mapping without symbols."""
     if not symbols:
         return [{}]
     different = {name: SIZE + place for place, name in enumerate(symbols)}
-    return [different, *(dict.fromkeys(symbols, size) for size in (1, 2))]
+    sizes = (1, 2, 0) if may_be_0 else (1, 2)
+    return [different, *(dict.fromkeys(symbols, size) for size in sizes)]

@@ -90,6 +90,7 @@ class Runtime:
         reads_files: Whether it reads models from files, which may have external data.
         has_threads: Whether `run` can say how many threads work.
         deaths: What ended processes, and how.
+        seconds: Time for an answer. It may change.
 
     Args:
         seconds: Time for an answer.
@@ -101,7 +102,7 @@ class Runtime:
     def __init__(self, command: Sequence[str], seconds: float = TIMEOUT_SECONDS) -> None:
         self.command = list(command)
         self.deaths: list[str] = []
-        self._seconds = seconds
+        self.seconds = seconds
         self._keys = itertools.count()
         self._loaded: set[int] = set()
         self._unused: list[int] = []
@@ -140,7 +141,7 @@ class Runtime:
             raise StartError(str(error)) from error
         self._reader = ThreadPoolExecutor(1, "hlo2onnx-runtime")
         try:
-            hello, _ = self._receive(3 * self._seconds)
+            hello, _ = self._receive(3 * max(self.seconds, TIMEOUT_SECONDS))
         except _DeathError as error:
             self._process.kill()
             code = self._process.wait()
@@ -204,7 +205,7 @@ class Runtime:
             model, options = request()
             try:
                 self._send({**_header(model, feeds), **options}, [model, *_contents(feeds)])
-                return _read_answer(*self._receive(self._seconds))
+                return _read_answer(*self._receive(self.seconds))
             except _DeathError as error:
                 reason = str(error)
             self._process.kill()
@@ -262,7 +263,7 @@ class Runtime:
         try:
             return message.result(seconds)
         except TimeoutError:
-            raise _DeathError(f"no answer in {self._seconds:.0f} s") from None
+            raise _DeathError(f"no answer in {self.seconds:.0f} s") from None
 
 
 def _header(model: bytes, feeds: Mapping[str, Tensor]) -> dict[str, Any]:
