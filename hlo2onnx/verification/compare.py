@@ -14,6 +14,7 @@ from hlo2onnx.verification.coverage import Coverage
 from hlo2onnx.verification.element_kinds import in_f64
 from hlo2onnx.verification.error_distribution import ErrorDistribution, error_distribution
 from hlo2onnx.verification.f64_reference import is_evaluation_of
+from hlo2onnx.verification.sensitivity import Slack
 from hlo2onnx.verification.tolerance import Tolerance, tolerance_of
 
 
@@ -62,7 +63,7 @@ def compare(
     step: float = 0.0,
     rtol: float | None = None,
     atol: float | None = None,
-    slack: np.ndarray | None = None,
+    slack: Slack | None = None,
 ) -> Comparison:
     """Compares one output with XLA's.
 
@@ -75,7 +76,7 @@ def compare(
             have the value that it has there.
         step: Additional tolerance of each element (see `Port.step`).
         rtol, atol: The user's tolerances of floats, instead of those of the type.
-        slack: Tolerance of each element beside the others; pairs for a complex one.
+        slack: More differences that are accepted.
     """
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return Comparison(
@@ -91,11 +92,11 @@ def compare(
         difference = np.where(finite, np.abs(got - want), 0)
     scale = float(np.max(np.abs(want), where=np.isfinite(want), initial=0))
     limit = _limit(expected.dtype, tolerance, want, scale) + step
-    if slack is not None:
-        limit = np.maximum(limit, slack)
     good = same & (difference <= limit)
     if exact is not None:
         good |= _is_exact(got, want, expected, exact, tolerance, scale)
+    if slack is not None:
+        good = slack.accepts(good, np.where(same, difference, np.nan))
     largest = float(difference.max(initial=0))
     return Comparison(
         name,

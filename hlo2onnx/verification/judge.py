@@ -17,7 +17,7 @@ from hlo2onnx.verification.compare import Comparison, Verification, compare
 from hlo2onnx.verification.element_kinds import without_denormals
 from hlo2onnx.verification.nonunique_outputs import Choices
 from hlo2onnx.verification.reference import Reference
-from hlo2onnx.verification.sensitivity import Run, movements
+from hlo2onnx.verification.sensitivity import Run, Slack, movements
 from hlo2onnx.verification.settings import Settings
 from hlo2onnx.verification.spread import weakness
 from hlo2onnx.verification.tolerance import tolerance_of
@@ -242,15 +242,14 @@ class Judge:
         trial: Trial,
         actual: Arrays,
         exact: Sequence[np.ndarray | None],
-        slack: Sequence[np.ndarray] | None = None,
+        slack: Sequence[Slack] | None = None,
     ) -> list[Comparison]:
         outputs = self.signature.outputs
-        rows = zip(outputs, actual, trial.expected, exact, slack or exact, strict=True)
+        slacks: Sequence[Slack | None] = slack or [None] * len(outputs)
+        rows = zip(outputs, actual, trial.expected, exact, slacks, strict=True)
         return [
             replace(
-                self._compare(
-                    port.name, got, want, truth, port.step, slack=None if slack is None else more
-                ),
+                self._compare(port.name, got, want, truth, port.step, slack=more),
                 sample=trial.inputs.kind,
             )
             for port, got, want, truth, more in rows
