@@ -17,7 +17,7 @@ from hlo2onnx.verification.compare import Comparison, Verification, compare
 from hlo2onnx.verification.element_kinds import without_denormals
 from hlo2onnx.verification.nonunique_outputs import Choices
 from hlo2onnx.verification.reference import Reference
-from hlo2onnx.verification.sensitivity import Run, Slack, movements
+from hlo2onnx.verification.sensitivity import Run, Slack, differences, movements
 from hlo2onnx.verification.settings import Settings
 from hlo2onnx.verification.spread import weakness
 from hlo2onnx.verification.tolerance import tolerance_of
@@ -35,6 +35,7 @@ _SECONDS = 10.0
 _SHARE = 2.0
 """The same, relative to the time for these inputs and XLA's results."""
 _AMPLIFIED = "the program amplifies rounding: XLA's result moves as much"
+_AT_STEP = "floats are at the step to the next integer"
 
 
 class Judge:
@@ -203,6 +204,11 @@ class Judge:
             )
             if choices is not None:
                 runs = [choices.judged(*pair) for pair in zip(runs, results, strict=True)]
+        if is_final and not _all_ok(*runs):
+            steps = self.reference.steps(trial.arrays)
+            if moved := differences(steps, trial.arrays, trial.expected):
+                again = [self._compared(trial, actual, exact, moved) for actual in results]
+                runs = [_better(*pair, _AT_STEP) for pair in zip(runs, again, strict=True)]
         if is_final and not _all_ok(*runs):
             variants = self.reference.variants(trial.arrays)
             runs_of_xla: list[Run] = [self.reference, *variants]

@@ -27,6 +27,7 @@ from hlo2onnx.verification.inputs import private_generator
 from hlo2onnx.verification.probe import Probe
 from hlo2onnx.verification.reference_with_factors import Form, OpenReference, has_decompositions
 from hlo2onnx.verification.rounded_weights import round_constants
+from hlo2onnx.verification.rounding_steps import move_steps
 from hlo2onnx.verification.rounding_variants import round_otherwise
 from hlo2onnx.verification.sensitivity import Run
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode, require_known_types
@@ -88,6 +89,10 @@ class Reference:
     def variants(self, arrays: Sequence[np.ndarray]) -> list[Run]:
         """Programs that round otherwise, for inputs of these shapes."""
         return self._program(arrays).variants
+
+    def steps(self, arrays: Sequence[np.ndarray]) -> list[Run]:
+        """Programs that move floats before they become integers, for inputs of these shapes."""
+        return self._program(arrays).steps
 
     def depends(self, arrays: Sequence[np.ndarray], output: int) -> bool:
         """Whether an output depends on inputs.
@@ -208,6 +213,18 @@ class _Static:
             except (VerificationError, ir.MLIRError):
                 continue
             found.append(partial(self._run, program))
+        return found
+
+    @cached_property
+    def steps(self) -> list[Run]:
+        found: list[Run] = []
+        for sign in (1, -1):
+            module = clone_module(self._module)
+            try:
+                if move_steps(module, sign):
+                    found.append(partial(self._run, XlaProgram(module_bytecode(module))))
+            except (VerificationError, ir.MLIRError):
+                continue
         return found
 
     @cached_property

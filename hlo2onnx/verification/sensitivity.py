@@ -28,6 +28,9 @@ TIMES = 4.0
 """Limit of a difference, relative to the largest that was found at the element."""
 TIMES_MEDIAN = 2.0
 """The same, relative to the median of all elements: a change may miss an element by chance."""
+_NOTICEABLE = 1e-3
+"""Least movement of the median element, relative to the largest, of an output that moves as a
+whole."""
 _UNITS = 8
 """Changes of inputs in units in the last place: programs round many times."""
 
@@ -84,9 +87,11 @@ class _Movement:
             return Slack(self._largest)
         usual = TIMES_MEDIAN * np.median(self._largest)
         is_alone = self._largest > np.maximum(TIMES * self._second, usual)
-        alone = self._largest[is_alone]
+        most = float(self._largest[is_alone].max(initial=0))
+        if usual < _NOTICEABLE * most:  # a few elements jump, as integers do
+            is_alone[...] = False
         count = int(np.bincount(self._run_of_largest[is_alone]).max(initial=0))
-        return Slack(np.maximum(TIMES * self._largest, usual), float(alone.max(initial=0)), count)
+        return Slack(np.maximum(TIMES * self._largest, usual), most, count)
 
 
 def movements(
@@ -124,6 +129,27 @@ def movements(
         done = count
         if time.monotonic() - begin > _SECONDS:
             return
+
+
+def differences(
+    runs: Sequence[Run], arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
+) -> list[Slack] | None:
+    """How far the results of other programs are from XLA's, at each element of each output.
+
+    None if there is no program, or XLA fails.
+    """
+    largest = [np.zeros(in_f64(array).shape) for array in expected]
+    try:
+        every = [run(arrays) for run in runs]
+    except VerificationError:
+        return None
+    for found in every:
+        for place, (got, want) in enumerate(zip(found, expected, strict=True)):
+            with np.errstate(all="ignore"):
+                distance = np.abs(in_f64(got) - in_f64(want))
+            largest[place] = np.maximum(largest[place], np.nan_to_num(distance, posinf=0))
+    # Floats that come from moved integers are rounded again.
+    return [Slack(array * (1 + 1e-3)) for array in largest] if every else None
 
 
 def _is_inexact(array: np.ndarray) -> bool:

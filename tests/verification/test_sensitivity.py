@@ -76,6 +76,13 @@ def test_a_tame_program_has_no_such_elements() -> None:
     assert moved.count <= 1 and moved.most < 1e-5
 
 
+def test_jumps_of_few_elements_excuse_no_others() -> None:
+    rng = np.random.default_rng(0)
+    x = np.zeros(1000, np.int32)
+    (moved,) = next(movements([lambda _: [x + (rng.random(1000) > 0.99)]], [X], [x]))
+    assert (moved.limit > 0).any() and moved.count == 0
+
+
 def test_rounding_inside_of_a_program() -> None:
     """1 - tanh(x)² has no digits left. Its inputs do not tell: the tanh is saturated."""
     x = np.full(4, 8, np.float32)
