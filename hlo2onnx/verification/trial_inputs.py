@@ -34,7 +34,7 @@ CANDIDATES = 96
 SHARE = 0.4
 """Limit of the time for more runs, relative to the time until the first result."""
 _ANY_DOMAIN = 4
-"""Each sample of a multiple of this number may leave the domain of roots and logarithms."""
+"""One of so many samples that are not ordinary may leave the domain of roots and logarithms."""
 _BYTES = 1 << 28
 """Limit of the memory of inputs and outputs, beyond two trials."""
 
@@ -195,7 +195,7 @@ class TrialMaker:
         is_changed = False
         for port, role in zip(self._ports, self._roles, strict=True):
             array = random_array(port, rng, sizes=sizes, role=role)
-            if number % _ANY_DOMAIN:
+            if recipe in _PLAIN or number % _ANY_DOMAIN != 2:
                 array = in_domain(array, role)
             arrays.append(recipe.change(array, role, rng, turn))
             is_changed |= arrays[-1] is not array
