@@ -284,7 +284,7 @@ class Verification:
             lines.append(f"         not that of the target: {self.fallback}")
         if self.coverage is not None:
             lines.append(f"coverage {self.coverage}")
-        lines += [f"note     {note}" for note in self.notes]
+        lines += ["note     " + note.replace("\n", "\n" + 9 * " ") for note in self.notes]
         lines += [] if self.divergence is None else [f"\n{self.divergence}"]
         return "\n".join(lines)
 

@@ -80,7 +80,9 @@ class Judge:
                 source, self.reference, settings.seed, settings.samples, settings.each_sizes
             )
             self.trials, self.coverage = made.trials, made.coverage
-            self._notes = [f"random inputs, seed {settings.seed}: {made.described()}", *made.notes]
+            count = len(self.trials)
+            head = f"{count} sample{'s' * (count > 1)} of random inputs, seed {settings.seed}"
+            self._notes = [f"{head}\n{made.described()}", *made.notes]
             if settings.samples is None:
                 self._seconds = max(_SECONDS, _SHARE * (time.monotonic() - begin))
 

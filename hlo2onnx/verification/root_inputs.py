@@ -49,7 +49,7 @@ def inputs_of_roots(operations: Iterable[ir.Operation]) -> set[int]:
         if maker is not None:
             waiting += _terms(maker)
             continue
-        argument: ir.BlockArgument = ir.BlockArgument(value)
+        argument: ir.BlockArgument[ir.Type] = ir.BlockArgument(value)
         owner = argument.owner.owner.operation
         if owner.name != "func.func":
             continue

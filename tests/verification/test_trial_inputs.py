@@ -177,3 +177,16 @@ def test_moments_of_an_optimizer_are_not_negative() -> None:
             assert trial.arrays[1].min() >= 0 and trial.arrays[2] >= 0
     assert judge.trials[0].arrays[0].min() < 0
     assert any(trial.arrays[1].min() < 0 for trial in judge.trials)
+
+
+def test_the_text_is_a_table() -> None:
+    program = hlo2onnx.translate(jnp.sin, "b, s")
+    lines = str(program.verify(samples=4)).splitlines()
+    (first,) = (index for index, line in enumerate(lines) if line.startswith("note"))
+    assert lines[first:] == [
+        "note     8 samples of random inputs, seed 0",
+        "                       ordinary",
+        "         b = 3, s = 4         4",
+        "         b = 1, s = 1         2",
+        "         b = 2, s = 2         2",
+    ]
