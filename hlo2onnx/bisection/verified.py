@@ -102,7 +102,7 @@ class Verified(CallableProgram):
         from hlo2onnx.verification.settings import Settings
 
         stored = self._options.weights_dtype
-        settings = Settings(seed, rtol, atol, inputs, samples, sizes, stored)
+        settings = Settings(seed, rtol, atol, inputs, samples, sizes, stored, self._options.half)
         with self._runner(runtime) as (runner, fallback):
             judge, found = self._judged(settings, runner, args, kwargs)
             found = replace(found, fallback=fallback)
@@ -135,7 +135,9 @@ class Verified(CallableProgram):
         """
         from hlo2onnx.verification.settings import Settings
 
-        settings = Settings(seed, weights_dtype=self._options.weights_dtype)
+        settings = Settings(
+            seed, weights_dtype=self._options.weights_dtype, half=self._options.half
+        )
         with self._runner(runtime) as (runner, _):
             judge, found = self._judged(settings, runner, args, kwargs)
             return self._parted(judge.differing(found), runner)

@@ -64,10 +64,11 @@ class Judge:
     ) -> None:
         settings = settings or Settings()
         self.signature = source.signature
-        self.reference = Reference(source, settings.weights_dtype)
+        self.reference = Reference(source, settings.weights_dtype, settings.half)
         self.coverage = None
         self._settings = settings
-        self._compare = partial(compare, rtol=settings.rtol, atol=settings.atol)
+        is_fast = settings.half == "fast"
+        self._compare = partial(compare, rtol=settings.rtol, atol=settings.atol, is_fast=is_fast)
         self._are_made = given is None
         self._notes: list[str] = []
         self._seconds = math.inf

@@ -26,7 +26,7 @@ from hlo2onnx.verification.input_flow import InputFlow
 from hlo2onnx.verification.inputs import private_generator
 from hlo2onnx.verification.probe import Probe
 from hlo2onnx.verification.reference_with_factors import Form, OpenReference, has_decompositions
-from hlo2onnx.verification.rounded_weights import round_constants
+from hlo2onnx.verification.rounded_weights import keep_half_weights, round_constants
 from hlo2onnx.verification.rounding_steps import move_steps
 from hlo2onnx.verification.rounding_variants import round_otherwise
 from hlo2onnx.verification.sensitivity import Run
@@ -43,15 +43,17 @@ class Reference:
         source: The program.
         weights_dtype: The type in which the model stores f32 weights. The constants of the program
             are rounded to it.
+        half: The policy of the model for half types.
     """
 
-    def __init__(self, source: Source, weights_dtype: str | None = None) -> None:
+    def __init__(self, source: Source, weights_dtype: str | None = None, half: str = "xla") -> None:
         self._source = source
         self._weights_dtype = weights_dtype
+        self._half = half
         self._is_dynamic = bool(symbols_of(source.signature))
         self._programs: dict[tuple[tuple[int, ...], ...], _Static] = {}
         if not self._is_dynamic:
-            self._programs[()] = _Static(source, weights_dtype)
+            self._programs[()] = _Static(source, weights_dtype, half)
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs on these inputs.
@@ -111,7 +113,7 @@ class Reference:
                 static = specialized(self._source, sizes)
             except UsageError as error:
                 raise VerificationError(f"XLA has no reference for this: {error}") from error
-            self._programs[shapes] = _Static(static, self._weights_dtype)
+            self._programs[shapes] = _Static(static, self._weights_dtype, self._half)
         return self._programs[shapes]
 
 
@@ -122,7 +124,8 @@ _VARIANTS = 3
 class _Static:
     """A program of static shapes."""
 
-    def __init__(self, source: Source, weights_dtype: str | None) -> None:
+    def __init__(self, source: Source, weights_dtype: str | None, half: str) -> None:
+        self._is_half = half == "fast"
         module = clone_module(source.module)
         densify(module)
         if weights_dtype is not None:
@@ -156,7 +159,7 @@ class _Static:
         if found is None:
             return [None] * len(expected)
         exact = [
-            truth if is_evaluation_of(truth, want) else None
+            truth if is_evaluation_of(truth, want, self._is_half) else None
             for truth, want in zip(found, expected, strict=True)
         ]
         if any(truth is not None for truth in exact):  # integers may count roundings, as loops do
@@ -181,7 +184,9 @@ class _Static:
             return None
 
     def _widened(self) -> str:
-        return widened(str(self._module.get_asm(enable_debug_info=False)))
+        module = clone_module(self._module)
+        keep_half_weights(module, [port.position for port in self._signature.inputs])
+        return widened(str(module.get_asm(enable_debug_info=False)))
 
     def opened(self, form: Form) -> OpenReference | None:
         if form not in self._opened:

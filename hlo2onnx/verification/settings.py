@@ -34,6 +34,7 @@ class Settings:
         samples: Count of inputs.
         sizes: Sizes of the symbols, or several mappings.
         weights_dtype: The type in which the model stores f32 weights.
+        half: The policy of the model for half types.
 
     Raises:
         UsageError: An option has a wrong type or value.
@@ -46,6 +47,7 @@ class Settings:
     samples: int | None = None
     sizes: Sizes | Sequence[Sizes] | None = None
     weights_dtype: str | None = None
+    half: str = "xla"
 
     def __post_init__(self) -> None:
         if not is_whole(self.seed, 0):
