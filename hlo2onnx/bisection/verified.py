@@ -105,7 +105,8 @@ class Verified(CallableProgram):
         from hlo2onnx.verification.settings import Settings
 
         stored = self._options.weights_dtype
-        settings = Settings(seed, rtol, atol, inputs, samples, sizes, stored, seconds)
+        half = self._options.half
+        settings = Settings(seed, rtol, atol, inputs, samples, sizes, stored, seconds, half)
         with self._runner(runtime) as (runner, fallback):
             judge, found = self._judged(settings, runner, args, kwargs)
             found = replace(found, fallback=fallback)
@@ -138,7 +139,9 @@ class Verified(CallableProgram):
         """
         from hlo2onnx.verification.settings import Settings
 
-        settings = Settings(seed, weights_dtype=self._options.weights_dtype)
+        settings = Settings(
+            seed, weights_dtype=self._options.weights_dtype, half=self._options.half
+        )
         with self._runner(runtime) as (runner, _):
             judge, found = self._judged(settings, runner, args, kwargs)
             return self._parted(judge.differing(found), runner)

@@ -122,19 +122,22 @@ def _from_function(
     kwargs: Mapping[str, PyTree],
     statics: Statics,
 ) -> Source:
-    args, kwargs = symbolic_arguments(function, args, kwargs, dynamic)
-    loaded = _of_arguments(function, args, kwargs)
+    loaded = _of_arguments(function, args, kwargs, statics)
     if not symbols_of(loaded.signature):
         return loaded
 
     def at_sizes(sizes: Mapping[str, int]) -> Source:
-        return _of_arguments(function, *with_sizes((args, kwargs), sizes))
+        sized, named = with_sizes((args, kwargs), sizes)
+        return _of_arguments(function, sized, named, statics)
 
     return replace(loaded, at_sizes=at_sizes)
 
 
 def _of_arguments(
-    function: Callable[..., object], args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+    function: Callable[..., object],
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+    statics: Statics,
 ) -> Source:
     """Lowers and loads a function.
 

@@ -10,6 +10,23 @@ import numpy as np
 from hlo2onnx.mlir.locations import OriginReader
 from hlo2onnx.verification.instrument import Place
 
+_PHRASES = {
+    "above the bound": "a value above its constant",
+    "above the integers": "a float above the integers",
+    "above the range": "a value above the range",
+    "below the bound": "a value below its constant",
+    "below the integers": "a float below the integers",
+    "below the range": "a value below the range",
+    "false": "a false condition",
+    "index above its limit": "an index above its limit",
+    "index below 0": "an index below 0",
+    "not taken": "a false condition",
+    "taken": "a true condition",
+    "not finite": "a value that is not finite",
+    "shift of all bits": "a shift of all bits",
+    "true": "a true condition",
+}
+"""Sides, as the end of a sentence."""
 SHOWN = 6
 """Limit of the sides in the text."""
 
@@ -39,7 +56,7 @@ class Coverage:
         if self.missed:
             more = len(self.missed) - SHOWN
             rest = [f"{more} more"] if more > 0 else []
-            text += f": not {'; '.join([*self.missed[:SHOWN], *rest])}"
+            text += f". No sample reaches {'; '.join([*self.missed[:SHOWN], *rest])}"
         if self.unobserved:
             text += f" ({self.unobserved} in regions are not observed)"
         return text
@@ -59,7 +76,8 @@ def coverage_of(places: Sequence[Place], reached: np.ndarray, unobserved: int) -
     for place in (place for place, is_reached in counted if not is_reached):
         sources = (read(location).source for location in place.locations)
         source = next(filter(None, sources), "")
-        missed.append(f"{place.op} {place.what}" + (f" ({source})" if source else ""))
+        case = f"{place.op} with {_PHRASES.get(place.what, place.what)}"
+        missed.append(case + (f" ({source})" if source else ""))
     return Coverage(
         sum(bool(is_reached) for _, is_reached in counted),
         len(counted),

@@ -63,15 +63,20 @@ def widen(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def is_evaluation_of(found: np.ndarray, want: np.ndarray) -> bool:
-    """Whether an array is credible as the f64 evaluation of a result."""
+def is_evaluation_of(found: np.ndarray, want: np.ndarray, is_half: bool = False) -> bool:
+    """Whether an array is credible as the f64 evaluation of a result.
+
+    Args:
+        is_half: Whether the program computes the result in a half type, whatever its own type is.
+    """
     wide = np.dtype(np.complex128 if want.dtype.kind == "c" else np.float64)
     if want.dtype.name not in NARROW_LIMITS or found.dtype != wide or found.shape != want.shape:
         return False
     both = np.isfinite(found) & np.isfinite(want.astype(wide))
     truth = np.where(both, found, 0)
     error = np.linalg.norm(np.where(both, want.astype(wide), 0) - truth)
-    return bool(error <= NARROW_LIMITS[want.dtype.name] * np.linalg.norm(truth))
+    limit = NARROW_LIMITS["bfloat16" if is_half else want.dtype.name]
+    return bool(error <= limit * np.linalg.norm(truth))
 
 
 def _constant(match: re.Match[str]) -> str:

@@ -21,7 +21,7 @@ from hlo2onnx.verification.element_kinds import without_denormals
 from hlo2onnx.verification.nonunique_outputs import Choices
 from hlo2onnx.verification.reference import Reference
 from hlo2onnx.verification.runners import OnnxRuntime
-from hlo2onnx.verification.sensitivity import Run, movements
+from hlo2onnx.verification.sensitivity import Run, Slack, differences, movements
 from hlo2onnx.verification.settings import Settings
 from hlo2onnx.verification.shape_dependence import notes_on_shapes
 from hlo2onnx.verification.spread import weakness
@@ -40,6 +40,7 @@ _SECONDS = 10.0
 _SHARE = 2.0
 """The same, relative to the time for these inputs and XLA's results."""
 _AMPLIFIED = "the program amplifies rounding: XLA's result moves as much"
+_AT_STEP = "floats are at the step to the next integer"
 
 
 class Judge:
@@ -71,10 +72,13 @@ class Judge:
         settings = settings or Settings()
         self.signature = source.signature
         self._budget = budget or Budget()
-        self.reference = Reference(source, settings.weights_dtype, self._budget, True)
+        self.reference = Reference(
+            source, settings.weights_dtype, settings.half, self._budget, lowers_again=True
+        )
         self.coverage = None
         self._settings = settings
-        self._compare = partial(compare, rtol=settings.rtol, atol=settings.atol)
+        is_fast = settings.half == "fast"
+        self._compare = partial(compare, rtol=settings.rtol, atol=settings.atol, is_fast=is_fast)
         self._are_made = given is None
         self._notes: list[str] = []
         self._seconds = math.inf
@@ -86,7 +90,9 @@ class Judge:
                 source, self.reference, settings.seed, settings.samples, settings.each_sizes
             )
             self.trials, self.coverage = made.trials, made.coverage
-            self._notes = [f"random inputs, seed {settings.seed}: {made.described()}", *made.notes]
+            count = len(self.trials)
+            head = f"{count} sample{'s' * (count > 1)} of random inputs, seed {settings.seed}"
+            self._notes = [f"{head}\n{made.described()}", *made.notes]
             if settings.samples is None:
                 self._seconds = max(_SECONDS, _SHARE * (time.monotonic() - begin))
 
@@ -278,6 +284,11 @@ class Judge:
             except OverBudgetError:
                 self._budget.leave_out("other results of decompositions")
         if is_final and not _all_ok(*runs):
+            steps = self.reference.steps(trial.arrays)
+            if moved := differences(steps, trial.arrays, trial.expected):
+                again = [self._compared(trial, actual, exact, moved) for actual in results]
+                runs = [_better(*pair, _AT_STEP) for pair in zip(runs, again, strict=True)]
+        if is_final and not _all_ok(*runs):
             variants = self.reference.variants(trial.arrays)
             each: list[Run] = [self.reference.again, *variants]
             runs_of_xla: list[Run] = [partial(self._moved, run) for run in each]
@@ -325,15 +336,14 @@ class Judge:
         trial: Trial,
         actual: Arrays,
         exact: Sequence[np.ndarray | None],
-        slack: Sequence[np.ndarray] | None = None,
+        slack: Sequence[Slack] | None = None,
     ) -> list[Comparison]:
         outputs = self.signature.outputs
-        rows = zip(outputs, actual, trial.expected, exact, slack or exact, strict=True)
+        slacks: Sequence[Slack | None] = slack or [None] * len(outputs)
+        rows = zip(outputs, actual, trial.expected, exact, slacks, strict=True)
         return [
             replace(
-                self._compare(
-                    port.name, got, want, truth, port.step, slack=None if slack is None else more
-                ),
+                self._compare(port.name, got, want, truth, port.step, slack=more),
                 sample=trial.inputs.kind,
             )
             for port, got, want, truth, more in rows

@@ -23,11 +23,13 @@ class Recipe:
         change: Changes one array.
         is_tame: Whether the inputs stay in the range of ordinary numbers. Others are used only if
             they reach a new side of a guard.
+        column: The column of the table of samples that counts them.
     """
 
     what: str
     change: Change
     is_tame: bool
+    column: str = "other ranges"
 
 
 _IN_TURN = 0.7
@@ -121,13 +123,15 @@ def in_domain(array: np.ndarray, role: Role) -> np.ndarray:
     return array
 
 
-ORDINARY = Recipe("", _ordinary, True)
-POSITIVE = Recipe("floats made positive", _positive, True)
+COLUMNS = ("ordinary", "at limits", "NaN or inf", "other ranges")
+"""The columns of the table of samples."""
+ORDINARY = Recipe("", _ordinary, True, "ordinary")
+POSITIVE = Recipe("floats made positive", _positive, True, "ordinary")
 
-LIMITS = Recipe("values at the limits of the program", _special, True)
-_FEW = Recipe("few values at the limits of the program", _few_special, True)
-_EQUAL = Recipe("equal values at a limit of the program", _same, False)
-_NOT_FINITE = Recipe("NaN or infinity", _edges, True)
+LIMITS = Recipe("values at the limits of the program", _special, True, "at limits")
+_FEW = Recipe("few values at the limits of the program", _few_special, True, "at limits")
+_EQUAL = Recipe("equal values at a limit of the program", _same, False, "at limits")
+_NOT_FINITE = Recipe("NaN or infinity", _edges, True, "NaN or inf")
 
 RECIPES: Sequence[Recipe] = (
     LIMITS,

@@ -28,7 +28,8 @@ from hlo2onnx.verification.input_flow import InputFlow
 from hlo2onnx.verification.inputs import private_generator
 from hlo2onnx.verification.probe import Probe
 from hlo2onnx.verification.reference_with_factors import Form, OpenReference, has_decompositions
-from hlo2onnx.verification.rounded_weights import round_constants
+from hlo2onnx.verification.rounded_weights import keep_half_weights, round_constants
+from hlo2onnx.verification.rounding_steps import move_steps
 from hlo2onnx.verification.rounding_variants import round_otherwise
 from hlo2onnx.verification.sensitivity import Run
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode, require_known_types
@@ -45,26 +46,29 @@ class Reference:
         source: The program.
         weights_dtype: The type in which the model stores f32 weights. The constants of the program
             are rounded to it.
+        half: The policy of the model for half types.
+        budget: The time of all but `__call__`. What it leaves out is as if XLA did not run it.
         lowers_again: Whether the function of a program with symbols is lowered for the sizes of the
             inputs. This is what the user's function computes; the program may be another.
-        budget: The time of all but `__call__`. What it leaves out is as if XLA did not run it.
     """
 
     def __init__(
         self,
         source: Source,
         weights_dtype: str | None = None,
+        half: str = "xla",
         budget: Budget | None = None,
         lowers_again: bool = False,
     ) -> None:
         self._source = source
         self._weights_dtype = weights_dtype
+        self._half = half
         self.budget = budget or Budget()
         self._lowers_again = lowers_again
         self._is_dynamic = bool(symbols_of(source.signature))
         self._programs: dict[tuple[tuple[int, ...], ...], _Static] = {}
         if not self._is_dynamic:
-            self._programs[()] = _Static(source, weights_dtype, self.budget)
+            self._programs[()] = self._static(source)
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs on these inputs.
@@ -116,6 +120,10 @@ class Reference:
         """Programs that round otherwise, for inputs of these shapes."""
         return self._program(arrays).variants
 
+    def steps(self, arrays: Sequence[np.ndarray]) -> list[Run]:
+        """Programs that move floats before they become integers, for inputs of these shapes."""
+        return self._program(arrays).steps
+
     def depends(self, arrays: Sequence[np.ndarray], output: int) -> bool:
         """Whether an output depends on inputs.
 
@@ -132,7 +140,7 @@ class Reference:
             static = self._specialized(sizes)
             if self._lowers_again:
                 static = lowered_at(self._source, static, sizes) or static
-            self._programs[shapes] = _Static(static, self._weights_dtype, self.budget)
+            self._programs[shapes] = self._static(static)
         return self._programs[shapes]
 
     def _specialized(self, sizes: Mapping[str, int]) -> Source:
@@ -151,7 +159,10 @@ class Reference:
         if not self._lowers_again or self._source.at_sizes is None:
             return None
         static = self._specialized(extents_of(self._source.signature, arrays))
-        return _Static(static, self._weights_dtype, self.budget).again(arrays)
+        return self._static(static).again(arrays)
+
+    def _static(self, source: Source) -> _Static:
+        return _Static(source, self._weights_dtype, self._half, self.budget)
 
 
 _VARIANTS = 3
@@ -165,7 +176,10 @@ _FEW_BYTES = 1 << 28
 class _Static:
     """A program of static shapes."""
 
-    def __init__(self, source: Source, weights_dtype: str | None, budget: Budget) -> None:
+    def __init__(
+        self, source: Source, weights_dtype: str | None, half: str, budget: Budget
+    ) -> None:
+        self._is_half = half == "fast"
         module = clone_module(source.module)
         densify(module)
         if weights_dtype is not None:
@@ -228,7 +242,7 @@ class _Static:
         if found is None:
             return [None] * len(expected)
         exact = [
-            truth if is_evaluation_of(truth, want) else None
+            truth if is_evaluation_of(truth, want, self._is_half) else None
             for truth, want in zip(found, expected, strict=True)
         ]
         if any(truth is not None for truth in exact):  # integers may count roundings, as loops do
@@ -259,7 +273,9 @@ class _Static:
         return None
 
     def _widened(self) -> str:
-        return widened(str(self._module.get_asm(enable_debug_info=False)))
+        module = clone_module(self._module)
+        keep_half_weights(module, [port.position for port in self._signature.inputs])
+        return widened(str(module.get_asm(enable_debug_info=False)))
 
     def opened(self, form: Form) -> OpenReference | None:
         if form not in self._opened:
@@ -308,6 +324,21 @@ class _Static:
     ) -> list[np.ndarray]:
         self._budget.check()
         return self._run(program, arrays)
+
+    @cached_property
+    def steps(self) -> list[Run]:
+        found: list[Run] = []
+        for sign in (1, -1):
+            module = clone_module(self._module)
+            try:
+                if move_steps(module, sign):
+                    program = self._compiled(module_bytecode(module), self._may_last)
+                    found.append(partial(self._run_variant, program))
+            except OverBudgetError:
+                self._budget.leave_out("moved steps")
+            except (VerificationError, ir.MLIRError):
+                continue
+        return found
 
     @cached_property
     def _flow(self) -> InputFlow:

@@ -16,6 +16,7 @@ from hlo2onnx.sources.signature import Port
 from hlo2onnx.verification.element_kinds import is_integer
 from hlo2onnx.verification.index_limits import indices_of
 from hlo2onnx.verification.input_flow import Flow, Formula, InputFlow
+from hlo2onnx.verification.root_inputs import ROOTS, inputs_of_roots
 
 
 @dataclass
@@ -86,6 +87,10 @@ def roles_of(flow: InputFlow, ports: Sequence[Port]) -> list[Role]:
                 if wanted.is_range and is_integer(dtype):
                     _narrow(role, formula, wanted.numbers)
                 found[formula.port] += numbers
+    of_roots = inputs_of_roots(flow.operands)
+    for role, port in zip(roles, ports, strict=True):
+        if port.position in of_roots:
+            role.least = max(role.least or 0.0, 0.0)
     if any(_is_cholesky(operation) for operation in flow.operands):
         for role, port in zip(roles, ports, strict=True):
             role.is_definite = len(port.shape) > 1 and port.shape[-1] == port.shape[-2] != 1
@@ -185,7 +190,7 @@ def _wanted(operation: ir.Operation, flows: Sequence[Flow]) -> Iterator[_Wanted]
     elif name == "is_finite":
         yield _Wanted(0, is_nonfinite=True)
     elif name in _AT_ZERO and not is_whole:
-        yield _Wanted(0, (0.0, -1.0, 1.0), is_root=name in _ROOTS)
+        yield _Wanted(0, (0.0, -1.0, 1.0), is_root=operation.name in ROOTS)
     elif name in _ROUNDINGS:
         yield _Wanted(0, (0.5, 1.5, -0.5, 2.5))
 
@@ -198,7 +203,6 @@ _EXTREMES = tuple(
 """The smallest and largest numbers of the integer types. Those that a type lacks are dropped."""
 _OF_INTEGERS = frozenset({"abs", "negate", "popcnt", "count_leading_zeros", "not", "sign"})
 _AT_ZERO = frozenset({"log", "log_plus_one", "sqrt", "rsqrt", "sign", "power", "cbrt"})
-_ROOTS = frozenset({"log", "sqrt", "rsqrt"})
 _ROUNDINGS = frozenset({"round_nearest_even", "round_nearest_afz", "floor", "ceil"})
 
 

@@ -1,15 +1,16 @@
-"""Rounds the weights in a program as `weights_dtype=` does in its model."""
+"""Rounds the weights in a program as its model does."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from jaxlib.mlir import ir
 
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.mlir.constants import Constants, Splat
 from hlo2onnx.mlir.types import element_type, is_tensor, shape_of
-from hlo2onnx.mlir.values import dense
+from hlo2onnx.mlir.values import MlirValue, defining_operation, dense, made
 from hlo2onnx.mlir.walk import operations_of
 from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES
 
@@ -31,6 +32,50 @@ def round_constants(module: ir.Operation, name: str) -> None:
             continue
         rounded = content.astype(narrow).astype(content.dtype)
         operation.attributes["value"] = dense(rounded, operation.results[0].type)
+
+
+_HALF = {"f16": (5, 10), "bf16": (8, 7)}
+"""Bits of exponents and mantissas."""
+_MOVES = frozenset(
+    f"stablehlo.{name}" for name in ("broadcast_in_dim", "reshape", "slice", "transpose")
+)
+
+
+def keep_half_weights(module: ir.Operation, inputs: Collection[int]) -> None:
+    """Rounds f32 weights that the program converts to a half type explicitly, in place.
+
+    The evaluation in f64 converts nothing to narrower types. The model stores rounded weights.
+
+    Args:
+        inputs: Positions of the arguments of `main` that are no weights.
+    """
+    with module.context, ir.Location.unknown():
+        for operation in list(operations_of(module)):
+            if operation.name != "stablehlo.convert":
+                continue
+            x = operation.operands[0]
+            bits = _HALF.get(element_type(operation.results[0].type))
+            if bits is None or element_type(x.type) != "f32" or not _is_stored(x, inputs):
+                continue
+            i32 = ir.IntegerType.get_signless(32)
+            exponent, mantissa = (ir.IntegerAttr.get(i32, count) for count in bits)
+            with ir.InsertionPoint(operation):
+                operation.operands[0] = made(
+                    "reduce_precision", x.type, x, exponent_bits=exponent, mantissa_bits=mantissa
+                )
+
+
+def _is_stored(value: MlirValue, inputs: Collection[int]) -> bool:
+    """Whether a value is a constant or a bound argument, perhaps moved."""
+    maker = defining_operation(value)
+    if maker is not None and maker.name in _MOVES:
+        return _is_stored(maker.operands[0], inputs)
+    if maker is not None:
+        return maker.name == "stablehlo.constant"
+    argument: ir.BlockArgument[ir.Type] = ir.BlockArgument(value)
+    function = argument.owner.owner.operation
+    is_main = function.name == "func.func" and str(function.attributes["sym_name"]) == '"main"'
+    return is_main and argument.arg_number not in inputs
 
 
 def _is_weight(mlir_type: ir.Type) -> bool:

@@ -33,10 +33,11 @@ _ARITHMETIC = frozenset(
     f"stablehlo.{name}"
     for name in (
         "add", "cbrt", "cholesky", "convolution", "custom_call", "divide", "dot_general",
-        "multiply", "power", "reduce", "rsqrt", "sqrt", "subtract", "triangular_solve",
+        "multiply", "power", "reduce", "reduce_window", "rsqrt", "sqrt", "subtract",
+        "triangular_solve",
     )
 )  # fmt: skip
-"""Ops that are often exact on integers. Their integers stay."""
+"""Ops that are often exact on integers. Their integers stay, if they are small enough to tell."""
 _REGIONS = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 
 
@@ -78,10 +79,16 @@ def _change(
     with ir.InsertionPoint(following):
         changed = _scaled(value, rng)
         if maker.name in _ARITHMETIC:
-            is_whole = compared("EQ", value, made("floor", value.type, value))
-            changed = made("select", value.type, is_whole, value, changed)
+            changed = made("select", value.type, _is_whole(value), value, changed)
     for owner, place in uses:
         owner.operation.operands[place] = changed
+
+
+def _is_whole(value: MlirValue) -> MlirValue:
+    """Which elements are integers of a size at which the type has all integers."""
+    most = 2 / float(ml_dtypes.finfo(numpy_type(element_type(value.type))).eps)
+    flags = compared("EQ", value, made("floor", value.type, value))
+    return made("and", flags.type, flags, compared("LE", made("abs", value.type, value), most))
 
 
 def _change_operand(transform: ir.Operation, rng: np.random.Generator) -> None:

@@ -7,14 +7,8 @@ from contextlib import contextmanager
 
 import onnx_ir as oir
 
-from hlo2onnx.errors import UsageError, VerificationError
-from hlo2onnx.runtime.adapters.installed import (
-    NotInstalledError,
-    is_module,
-    is_version,
-    named,
-    started,
-)
+from hlo2onnx.errors import NotInstalledError, UsageError, VerificationError
+from hlo2onnx.runtime.adapters.installed import is_module, is_version, named, started
 from hlo2onnx.runtime.adapters.kinds import CPU, KINDS
 from hlo2onnx.runtime.adapters.process import Runtime
 from hlo2onnx.runtime.sessions import Providers, onnxruntime

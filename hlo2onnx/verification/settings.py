@@ -36,6 +36,7 @@ class Settings:
         sizes: Sizes of the symbols, or several mappings.
         weights_dtype: The type in which the model stores f32 weights.
         seconds: The time beyond one run of each side.
+        half: The policy of the model for half types.
 
     Raises:
         UsageError: An option has a wrong type or value.
@@ -49,6 +50,7 @@ class Settings:
     sizes: Sizes | Sequence[Sizes] | None = None
     weights_dtype: str | None = None
     seconds: float = SECONDS
+    half: str = "xla"
 
     def __post_init__(self) -> None:
         if not is_whole(self.seed, 0):

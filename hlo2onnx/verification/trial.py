@@ -21,11 +21,15 @@ class Inputs:
         kind: Their description for the user: "random inputs, seed 0".
         is_ordinary: Whether they are the user's own, or ordinary numbers. Others were made to reach
             special cases.
+        sizes: The sizes of the dynamic dimensions: "b = 3, s = 4".
+        column: The column of the table of samples that counts them.
     """
 
     arrays: Sequence[np.ndarray]
     kind: str = ""
     is_ordinary: bool = True
+    sizes: str = ""
+    column: str = ""
 
 
 @dataclass(frozen=True)

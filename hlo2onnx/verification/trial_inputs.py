@@ -21,7 +21,15 @@ from hlo2onnx.verification.coverage import Coverage, coverage_of
 from hlo2onnx.verification.inputs import SIZE, private_generator, random_array
 from hlo2onnx.verification.instrument import TRIPS
 from hlo2onnx.verification.probe import Probe
-from hlo2onnx.verification.recipes import LIMITS, ORDINARY, POSITIVE, RECIPES, Recipe, in_domain
+from hlo2onnx.verification.recipes import (
+    COLUMNS,
+    LIMITS,
+    ORDINARY,
+    POSITIVE,
+    RECIPES,
+    Recipe,
+    in_domain,
+)
 from hlo2onnx.verification.reference import Reference
 from hlo2onnx.verification.roles import Role
 from hlo2onnx.verification.trial import Inputs, Trial
@@ -35,7 +43,7 @@ CANDIDATES = 96
 SHARE = 0.4
 """Limit of the time for more runs, relative to the time until the first result."""
 _ANY_DOMAIN = 4
-"""Each sample of a multiple of this number may leave the domain of roots and logarithms."""
+"""One of so many samples that are not ordinary may leave the domain of roots and logarithms."""
 _BYTES = 1 << 28
 """Limit of the memory of inputs and outputs, beyond two trials."""
 
@@ -194,11 +202,20 @@ class TrialMaker:
         self.trials += spare[: most - len(self.trials)]
 
     def described(self) -> str:
-        """The trials in words."""
-        kinds = dict.fromkeys(trial.inputs.kind.partition(": ")[2] for trial in self.trials)
-        named = ", ".join(kind for kind in kinds if kind)
-        count = f"{len(self.trials)} sample{'s' * (len(self.trials) > 1)}"
-        return f"{count}: ordinary, {named}" if named else count
+        """A table of the trials: how many there are of each kind, for each set of sizes."""
+        inputs = [trial.inputs for trial in self.trials]
+        columns = [name for name in COLUMNS if any(item.column == name for item in inputs)]
+        rows = [["", *columns]]
+        for sizes in dict.fromkeys(item.sizes for item in inputs):
+            found = [item.column for item in inputs if item.sizes == sizes]
+            rows.append([sizes, *(str(found.count(name)) for name in columns)])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        first, *others = widths
+        lines = [
+            "  ".join([row[0].ljust(first)][: bool(first)] + list(map(str.rjust, row[1:], others)))
+            for row in rows
+        ]
+        return "\n".join(lines)
 
     def _candidates(self) -> Iterator[tuple[int, Recipe]]:
         for number in range(CANDIDATES):
@@ -212,13 +229,15 @@ class TrialMaker:
         is_changed = False
         for port, role in zip(self._ports, self._roles, strict=True):
             array = random_array(port, rng, sizes=sizes, role=role)
-            if number % _ANY_DOMAIN:
+            if recipe in _PLAIN or number % _ANY_DOMAIN != 2:
                 array = in_domain(array, role)
             arrays.append(recipe.change(array, role, rng, turn))
             is_changed |= arrays[-1] is not array
-        kind = _named(sizes)
-        kind = "; ".join(text for text in (kind, recipe.what if is_changed else "") if text)
-        return Inputs(arrays, f"sample {number}" + (f": {kind}" if kind else ""), recipe in _PLAIN)
+        named = _named(sizes)
+        kind = "; ".join(text for text in (named, recipe.what if is_changed else "") if text)
+        kind = f"sample {number}" + (f": {kind}" if kind else "")
+        column = recipe.column if is_changed else ORDINARY.column
+        return Inputs(arrays, kind, recipe in _PLAIN, named, column)
 
     def _cover(self, runner: _Runner) -> None:
         if runner.probe is not None:

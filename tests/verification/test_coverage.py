@@ -27,9 +27,11 @@ def test_a_side_that_no_input_reaches_is_named() -> None:
     found = coverage(lambda x: jnp.where(jnp.sin(x) > 2, 1 / x, x), X)
     assert (found.reached, found.total) == (1, 2)
     (missed,) = found.missed
-    assert missed.startswith("select true (")
+    assert missed.startswith("select with a true condition (")
     assert "test_coverage.py" in missed
-    assert str(found).startswith("guards reached 1 of 2: not select true")
+    assert str(found).startswith(
+        "guards reached 1 of 2. No sample reaches select with a true condition"
+    )
 
 
 def test_a_side_in_a_function_in_a_loop_in_a_branch() -> None:

@@ -13,6 +13,7 @@ import onnx_ir as oir
 import pytest
 
 import hlo2onnx
+from hlo2onnx.verification.reference import Reference
 
 HALF = [pytest.param(np.float16, marks=pytest.mark.wide), ml_dtypes.bfloat16]
 WEIGHTS = np.random.default_rng(0).normal(size=(32, 32)) / 5
@@ -35,6 +36,27 @@ def translated(dtype: Any) -> hlo2onnx.OnnxProgram:
 def test_fewer_roundings_are_right(dtype: Any) -> None:
     found = translated(dtype).verify()
     assert found, found
+
+
+def test_two_layers_are_judged_by_the_evaluation_in_f64() -> None:
+    """The weights are rounded in it, and the model is nearer to it than XLA is."""
+    one, two = (jnp.asarray(x, jnp.float32) for x in (WEIGHTS, WEIGHTS.T))
+
+    def layers(x: jax.Array) -> jax.Array:
+        y = jnp.tanh(x.astype(jnp.bfloat16) @ one.astype(jnp.bfloat16))
+        return (y @ two.astype(jnp.bfloat16)).astype(jnp.float32)
+
+    x = np.random.default_rng(1).normal(size=(64, 32)).astype(ml_dtypes.bfloat16)
+    x = x.astype(np.float32)
+    program = hlo2onnx.translate(layers, x, half="fast")
+    reference = Reference(program._source, half="fast")
+    (exact,) = reference.in_f64([x], reference([x]))
+    first, second = (np.asarray(w, ml_dtypes.bfloat16).astype(np.float64) for w in (one, two))
+    expected = np.tanh(x.astype(np.float64) @ first) @ second
+    assert exact is not None
+    np.testing.assert_allclose(exact, expected, atol=1e-12)
+    found = program.verify(x)
+    assert found.ok and not any(item.remark for item in found.optimized), found
 
 
 def _other_axis(model: onnx.ModelProto) -> None:

@@ -176,3 +176,38 @@ def test_sizes_include_0_where_the_program_allows_it():
         judge = Judge(program._source)
         assert min(trial.arrays[0].shape[0] for trial in judge.trials) == least
         assert not any("does not take" in note for note in judge._notes)
+
+
+def test_moments_of_an_optimizer_are_not_negative() -> None:
+    """Their terms are added before the root, in a function of their own."""
+
+    @jax.jit
+    def scaled(moment: jax.Array, gradient: jax.Array, count: jax.Array) -> jax.Array:
+        squares = 0.999 * moment + 0.001 * gradient * gradient
+        return gradient / (jnp.sqrt(squares / (1 - 0.999**count)) + 1e-8)
+
+    def step(w: jax.Array, moment: jax.Array, count: jax.Array) -> jax.Array:
+        return w - scaled(moment, jnp.sin(w), count + 1)
+
+    x = np.zeros((16, 16), np.float32)
+    program = hlo2onnx.translate(step, x, x, np.int32(0))
+    judge = Judge(program._source, None, Settings(samples=12))
+    for trial in judge.trials:
+        if trial.inputs.is_ordinary:
+            assert np.isfinite(trial.expected[0]).all(), trial.inputs.kind
+            assert trial.arrays[1].min() >= 0 and trial.arrays[2] >= 0
+    assert judge.trials[0].arrays[0].min() < 0
+    assert any(trial.arrays[1].min() < 0 for trial in judge.trials)
+
+
+def test_the_text_is_a_table() -> None:
+    program = hlo2onnx.translate(jnp.sin, "b, s")
+    lines = str(program.verify(samples=4)).splitlines()
+    (first,) = (index for index, line in enumerate(lines) if line.startswith("note"))
+    assert lines[first:] == [
+        "note     8 samples of random inputs, seed 0",
+        "                       ordinary",
+        "         b = 3, s = 4         4",
+        "         b = 1, s = 1         2",
+        "         b = 2, s = 2         2",
+    ]
