@@ -66,7 +66,10 @@ _IN_JAX = (
     "write the function in JAX instead of jax.pure_callback or io_callback (callbacks without"
     " results, such as jax.debug.print, are left out)"
 )
-_ONE_DEVICE = "lower the function with a mesh of one device"
+_ONE_DEVICE = (
+    "lower the function with a mesh of one device, if it computes the same there: it does not if it"
+    " reads axis_index, one row of its shard (w[0] per expert or stage) or random numbers per device"
+)
 
 LIMITATIONS: Mapping[str, Limitation] = {
     "host transfer": Limitation(
@@ -95,6 +98,12 @@ LIMITATIONS: Mapping[str, Limitation] = {
         ALWAYS,
         "it is machine code for an accelerator",
         "lower the function for the CPU, without Pallas kernels or with interpret=True for them",
+    ),
+    "custom partitioning": Limitation(
+        ("stablehlo.custom_call @CustomSPMDPartitioning",),
+        ALWAYS,
+        "it calls jax.experimental.custom_partitioning by an address in the process that lowered it",
+        "lower the function with a mesh of one device: then JAX inlines it",
     ),
     "groups": Limitation(
         _COLLECTIVES,

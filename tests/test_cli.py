@@ -353,8 +353,8 @@ def test_missing_packages(
 def test_differing_numbers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(program: Any, inputs: Any) -> Any:
-        return [array + 1 for array in original(program, inputs)]
+    def run(program: Any, *inputs: Any) -> Any:
+        return [array + 1 for array in original(program, *inputs)]
 
     from hlo2onnx.runtime.sessions import OrtProgram
 

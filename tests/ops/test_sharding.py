@@ -153,6 +153,13 @@ def test_manual_computation_on_several_devices_is_refused(mesh: str, local: str)
         translate(text)
 
 
+def test_custom_partitioning_is_refused() -> None:
+    """The call holds an address: no translation can be registered for it."""
+    text = unary("stablehlo.custom_call @CustomSPMDPartitioning(%arg0) : (TYPE) -> TYPE")
+    with pytest.raises(TranslationError, match=r"custom_partitioning(.*\n)*.*mesh of one device"):
+        translate(text)
+
+
 def test_other_axes_may_have_several_devices() -> None:
     """Only what is manual runs on shards; the rest of the mesh is the partitioner's business."""
     text = unary(

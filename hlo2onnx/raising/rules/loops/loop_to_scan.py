@@ -18,9 +18,9 @@ class LoopToScan(Rule):
 
     Legal for a known number of trips, not 0, without a condition. Scan itself reads rows of inputs
     and writes rows of stacks: in ONNX Runtime a trip costs 0.6 µs instead of 1.5. If the body reads
-    the number of the trip, the numbers are scanned. A body that reads only its states stays a Loop:
-    other runtimes take the number of trips from rows that the body reads, and a trip of such a Loop
-    costs no more.
+    the number of the trip, the numbers are scanned. A body that reads only its states stays a Loop,
+    whose trips take 0.9 µs longer: other runtimes take the number of trips from rows that the body
+    reads.
     """
 
     name = "loop-to-scan"
