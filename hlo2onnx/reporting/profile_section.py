@@ -21,9 +21,8 @@ def profile_section(found: Profile) -> str:
         _shares("operator", found.operators),
         _shares("scope", found.scopes),
         _shares("source line", found.lines),
-        _nodes(found),
     ]
-    parts.append(f'<div class="tables wide">{"".join(tables)}</div>')
+    parts += [f'<div class="tables wide">{"".join(tables)}</div>', _nodes(found)]
     return "".join(parts)
 
 
