@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[mµun]?s|bytes)(?!\w))")
+
 
 def table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[int] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    numbers: Sequence[int] = (),
+    more: int = 0,
 ) -> str:
     """A table.
 
@@ -17,6 +23,7 @@ def table(
         columns: Their titles.
         rows: The texts or numbers of the rows.
         numbers: Places of the columns that are aligned to the right.
+        more: Count of the rows that are left out. If positive, a line below the table says it.
     """
     kinds = [' class="n"' if place in numbers else "" for place in range(len(columns))]
     titles = "".join(
@@ -28,7 +35,8 @@ def table(
     ]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     head = f"<thead><tr>{titles}</tr></thead>"
-    return f'<div class="table"><table>{head}<tbody>{body}</tbody></table></div>'
+    rest = f'<p class="more">and {more:,} more</p>' if more > 0 else ""
+    return f'<div class="table"><table>{head}<tbody>{body}</tbody></table>{rest}</div>'
 
 
 def facts(items: Mapping[str, object]) -> str:
@@ -40,8 +48,13 @@ def facts(items: Mapping[str, object]) -> str:
 
 
 def bullets(items: Iterable[str]) -> str:
-    """A list of texts."""
-    return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
+    """A list of texts. The lines of a text after its first stay lines: they may be a table."""
+    return f"<ul>{''.join(f'<li>{_lines(item)}</li>' for item in items)}</ul>"
+
+
+def _lines(text: str) -> str:
+    first, _, rest = text.partition("\n")
+    return text_of(first) + (f'<pre class="lines">{escape(rest)}</pre>' if rest else "")
 
 
 def section(name: str, title: str, content: str, *, is_open: bool = True) -> str:
@@ -60,19 +73,20 @@ class Markup(str):
 
 
 def text_of(item: object) -> str:
-    """A value as HTML."""
+    """A value as HTML. There is no line break between a number and its unit."""
     if isinstance(item, Markup):
         return str(item)
     if isinstance(item, float):
         return f"{item:.3g}"
-    return escape(str(item))
+    return _UNIT.sub("\u00a0", escape(str(item)))
 
 
 def bar(part: float) -> Markup:
     """A bar that shows a part, 0 to 1, with its percentage."""
     width = 100 * min(max(part, 0.0), 1.0)
     return Markup(
-        f'<span class="bar"><span style="width:{width:.1f}%"></span></span>{100 * part:.1f} %'
+        f'<span class="part"><span class="bar"><span style="width:{width:.1f}%"></span></span>'
+        f"{text_of(f'{100 * part:.1f} %')}</span>"
     )
 
 

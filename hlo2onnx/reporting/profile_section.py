@@ -21,9 +21,8 @@ def profile_section(found: Profile) -> str:
         _shares("operator", found.operators),
         _shares("scope", found.scopes),
         _shares("source line", found.lines),
-        _nodes(found),
     ]
-    parts.append(f'<div class="tables">{"".join(tables)}</div>')
+    parts += [f'<div class="tables wide">{"".join(tables)}</div>', _nodes(found)]
     return "".join(parts)
 
 
@@ -32,7 +31,8 @@ def _shares(title: str, shares: Sequence[Share]) -> str:
         (share.name, share.milliseconds, bar(share.part), share.nodes, _quartiles(share))
         for share in shares[:_ROWS]
     ]
-    return table((title, "ms", "part", "nodes", "quartiles"), rows, (1, 3)) + _others(len(shares))
+    head = (title, "ms", "part", "nodes", "quartiles")
+    return table(head, rows, (1, 3, 4), len(shares) - _ROWS)
 
 
 def _nodes(found: Profile) -> str:
@@ -42,12 +42,8 @@ def _nodes(found: Profile) -> str:
         for node in found.nodes[:_ROWS]
     ]  # fmt: skip
     head = ("node", "operator", "ms", "part", "trips", "µs per trip")
-    return table(head, rows, (2, 4, 5)) + _others(len(found.nodes))
+    return table(head, rows, (2, 4, 5), len(found.nodes) - _ROWS)
 
 
 def _quartiles(share: Share) -> str:
     return f"{share.low:.3g} to {share.high:.3g}"
-
-
-def _others(count: int) -> str:
-    return f'<p class="more">and {count - _ROWS} more</p>' if count > _ROWS else ""

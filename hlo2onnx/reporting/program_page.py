@@ -12,7 +12,7 @@ import onnx_ir as oir
 
 from hlo2onnx.report import Report
 from hlo2onnx.reporting.graph import dtype_name, graph_data
-from hlo2onnx.reporting.markup import Markup, bullets, facts, section, table
+from hlo2onnx.reporting.markup import Markup, bullets, facts, section, table, text_of
 from hlo2onnx.reporting.page import asset, fragment, frame, page
 from hlo2onnx.reporting.profile_section import profile_section
 from hlo2onnx.reporting.verification_section import badge, verification_section
@@ -91,7 +91,7 @@ def _header(report: Report, findings: Findings) -> str:
     outcome = '<span class="badge">not verified</span>'
     if findings.verification is not None:
         outcome = badge(findings.verification)
-    texts = escape(" · ".join(parts))
+    texts = text_of(" · ".join(parts))
     return f"<h1>{escape(report.source)}</h1><p>{outcome} {texts}</p>"
 
 
@@ -112,7 +112,7 @@ def _weights(report: Report) -> str:
     sizes, *reasons = report.weights.items()
     if not (report.weights.before or report.weights.after):
         return ""
-    return Markup(escape(sizes) + (bullets(reasons) if reasons else ""))
+    return Markup(text_of(sizes) + (bullets(reasons) if reasons else ""))
 
 
 def _ports(kind: str, values: Sequence[oir.Value]) -> str:
@@ -121,17 +121,17 @@ def _ports(kind: str, values: Sequence[oir.Value]) -> str:
         dims = ", ".join(map(str, value.shape or ()))
         dtype = dtype_name(value.dtype) if value.dtype is not None else "?"
         rows.append((value.name, f"{dtype}[{dims}]", (value.doc_string or "").partition(": ")[2]))
-    more = f'<p class="more">and {len(values) - _PORTS} more</p>' if len(values) > _PORTS else ""
+    more = len(values) - _PORTS
     has_notes = any(note for _, _, note in rows)
     shown = (
-        table((kind, "type", "note"), rows)
+        table((kind, "type", "note"), rows, more=more)
         if has_notes
-        else table((kind, "type"), [row[:2] for row in rows])
+        else table((kind, "type"), [row[:2] for row in rows], more=more)
     )
     if len(values) <= _OPEN:
-        return f"<div>{shown}{more}</div>"
+        return shown
     title = f"{len(values)} {kind}s"
-    return f"<details><summary>{title}</summary>{shown}{more}</details>"
+    return f"<details><summary>{title}</summary>{shown}</details>"
 
 
 def _translation(report: Report) -> str:
@@ -177,9 +177,7 @@ def _node_table(nodes: Iterable[Sequence[object]], texts: Sequence[str]) -> str:
          texts[_place(node[7])])
         for node in listed[:_NODES]
     ]  # fmt: skip
-    more = len(listed) - _NODES
-    rest = f'<p class="more">and {more:,} more</p>' if more > 0 else ""
-    return table(("operator", "name", "type", "source"), rows) + rest
+    return table(("operator", "name", "type", "source"), rows, more=len(listed) - _NODES)
 
 
 def _places(item: object) -> list[int]:

@@ -61,6 +61,17 @@ const wide = () => { // small letters are drawn with rounded widths
   return count;
 };
 const state = () => ({ boxes: boxes().length, overlaps: overlaps(), wide: wide() });
+const cut = () => { // the sides at which boxes in sight are cut off, and what the page says
+  const frame = document.getElementById("canvas").getBoundingClientRect();
+  const inSight = boxes().map(rectOf).filter(({ top }) => top < frame.bottom);
+  const sides = Object.entries({
+    left: ({ left }) => left < frame.left - 1,
+    right: ({ right }) => right > frame.right + 1,
+    above: ({ top }) => top < frame.top - 1,
+    below: ({ bottom }) => bottom > frame.bottom + 1,
+  }).filter(([, isCut]) => inSight.some(isCut)).map(([side]) => side);
+  return [sides, document.getElementById("beyond").textContent];
+};
 const press = (id) => click(document.getElementById(id));
 """
 
@@ -97,6 +108,10 @@ found.details = document.getElementById("details").innerText;
 found.shown = document.getElementById("found").textContent;
 press("collapse");
 found.collapsed = state();
+found.cut = [300, 700, 1300].flatMap((width) => {{
+  document.getElementById("canvas").style.width = `${{width}}px`;
+  return ["collapse", "fit"].map((button) => {{ press(button); return [button, ...cut()]; }});
+}});
 return found;
 """
 
@@ -170,6 +185,14 @@ def test_the_report_in_a_browser(report: Path, used: Any) -> None:
         assert found["fills"]["time"] >= 2 and found["fills"]["error"] >= 2
     else:
         assert found["fills"]["time"] is None and found["fills"]["error"] is None
+
+
+def test_the_first_view_begins_at_the_upper_left(used: Any) -> None:
+    """What is cut off at the right and below is named; "Fit" cuts nothing off."""
+    for button, sides, said in used["cut"]:
+        assert not {"left", "above"} & set(sides)
+        assert all(side in said for side in sides)
+        assert button == "collapse" or (sides == [] and said == "")
 
 
 def test_search_and_details(used: Any) -> None:

@@ -83,6 +83,21 @@ def test_the_whole_report(program: hlo2onnx.OnnxProgram, tmp_path: Path) -> None
     assert data["nodes"][1][11] == 0.5 and data["nodes"][1][10][0] > 0
 
 
+def test_lines_that_are_left_out_belong_to_their_list(tmp_path: Path) -> None:
+    """Lists stand side by side in a grid, in which a line of its own would be a list."""
+
+    def f(x: jax.Array) -> jax.Array:
+        for _ in range(20):
+            x = jnp.tanh(x @ x)
+        return x
+
+    program = hlo2onnx.translate(f, X)
+    program.save_report(tmp_path / "report.html", profile=program.profile(X, runs=1))
+    text = (tmp_path / "report.html").read_text()
+    assert "and 25 more" in text
+    assert '</div><p class="more">' not in text
+
+
 def test_without_findings(program: hlo2onnx.OnnxProgram, tmp_path: Path) -> None:
     program.save_report(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()

@@ -18,6 +18,7 @@ from hlo2onnx.runtime.profiling import measure
 from hlo2onnx.runtime.profiling.events import Measured, measured, runs_of, spread, without_profiler
 from hlo2onnx.runtime.profiling.optimized_nodes import ModelNode, Origins
 from hlo2onnx.runtime.profiling.picture import flame, picture
+from hlo2onnx.runtime.profiling.results import Profile, Spread
 from hlo2onnx.runtime.sessions import OrtProgram
 
 X = np.ones((64, 64), np.float32)
@@ -169,6 +170,15 @@ def test_the_time_of_the_profiler_is_subtracted(run: float, added: float) -> Non
     assert spread(found[0].times).median == pytest.approx(1 - added)
     assert spread(found[1].times).median == pytest.approx(3 - 4 * added)
     assert min(found[1].times) >= 0
+
+
+@pytest.mark.parametrize(("nodes", "notes"), [(1.2, 1), (1.001, 0), (0.5, 0)])
+def test_a_note_says_why_nodes_take_longer_than_a_run(nodes: float, notes: int) -> None:
+    found = Profile(nodes, [], [], runs=3, run=Spread(1.0, 1.0, 1.0))
+    said = measure.notes_on(found, 3)
+    assert len(said) == notes
+    assert all("the nodes together take longer than a run" in note for note in said)
+    assert measure.notes_on(found, 4)[0].startswith("only 3 of 4 runs")
 
 
 def test_an_incomplete_run_is_left_out() -> None:

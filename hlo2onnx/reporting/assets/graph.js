@@ -6,6 +6,7 @@
   const svg = document.getElementById("canvas"), view = document.getElementById("view");
   const open = new Set([graph.count]);
   const MOST = 1500, SMALL = 40, FIRST = 18, FEW = 5, CROWD = 120;
+  const LEGIBLE = 0.5, COMFORTABLE = 0.72, LARGEST = 1.15, MARGIN = 8; // scales, and pixels
   let mode = "operator", picked = null, elements = new Map();
 
   const isOpen = (id) => open.has(id);
@@ -14,6 +15,7 @@
   const zoom = d3.zoom().scaleExtent([0.02, 4]).on("zoom", (event) => {
     isMoved = isMoved || event.sourceEvent;
     view.setAttribute("transform", event.transform);
+    showBeyond(event.transform);
   });
   d3.select(svg).call(zoom).on("dblclick.zoom", null);
 
@@ -167,14 +169,32 @@
     if (k < 0.6) d3.select(svg).call(zoom.scaleTo, 0.9);
   }
 
-  /** Shows everything, or its beginning at a size that can be read. */
-  function fit(least) {
-    const { width, height } = layout.layoutOf(0), frame = svg.getBoundingClientRect();
-    const whole = Math.min(frame.width / width, frame.height / height, 1.15) * 0.97;
-    const scale = Math.max(whole, least);
-    const x = (frame.width - width * scale) / 2;
-    const y = height * scale > frame.height ? 8 : (frame.height - height * scale) / 2;
+  /** Shows everything. If that is too small to read: the upper part, or the upper left one. */
+  function fit(isWhole) {
+    const { width, height, boxes } = layout.layoutOf(0), frame = svg.getBoundingClientRect();
+    const across = Math.min(frame.width / width, LARGEST) * 0.97;
+    const whole = Math.min(across, (frame.height / height) * 0.97);
+    let scale = whole;
+    if (!isWhole && whole < LEGIBLE) scale = across < LEGIBLE ? COMFORTABLE : Math.min(across, COMFORTABLE);
+    let x = (frame.width - width * scale) / 2, y = (frame.height - height * scale) / 2;
+    if (y < 0) y = MARGIN;
+    if (x < 0) { // from the left, where there are boxes
+      const lefts = boxes.filter((box) => box.y * scale + y < frame.height).map((box) => box.x);
+      x = MARGIN - Math.min(...lefts) * scale;
+    }
     d3.select(svg).call(zoom.transform, d3.zoomIdentity.translate(x, y).scale(scale));
+  }
+
+  /** Names the sides at which the frame cuts the graph off. */
+  function showBeyond({ k, x, y }) {
+    const { width, height } = layout.layoutOf(0), frame = svg.getBoundingClientRect();
+    const border = PADDING * k; // empty
+    const sides = [
+      [x + border < -1, "left"], [x + width * k - border > frame.width + 1, "right"],
+      [y + border < -1, "above"], [y + height * k - border > frame.height + 1, "below"],
+    ].filter(([isCut]) => isCut).map(([, side]) => side);
+    document.getElementById("beyond").textContent =
+      sides.length ? `The graph goes on: ${sides.join(", ")}. Drag, or press Fit.` : "";
   }
 
   /** Opens groups, the outer ones first, while the boxes are not too many. */
@@ -208,17 +228,17 @@
   const isScope = (id) => graph.isGroup(id) && graph.groups[graph.groupOf(id)][2] === "scope";
   const sizeOf = (id) => graph.sums[graph.groupOf(id)].nodes;
 
-  function redraw(least) {
+  function redraw() {
     layout.forgetAll();
     draw();
-    fit(least);
+    fit(false);
   }
 
   const actions = { isOpen, toggle: toggleGroup, reveal };
   const on = (name, event, action) => document.getElementById(name).addEventListener(event, action);
-  on("expand", "click", () => { openAll(MOST); redraw(0.4); });
-  on("collapse", "click", () => { collapse(); redraw(0.72); });
-  on("fit", "click", () => fit(0));
+  on("expand", "click", () => { openAll(MOST); redraw(); });
+  on("collapse", "click", () => { collapse(); redraw(); });
+  on("fit", "click", () => fit(true));
   on("colour", "change", (event) => { mode = event.target.value; drawLegend(mode); draw(); });
   svg.addEventListener("click", () => { picked = null; mark(); showDetails(graph, null, actions); });
 
@@ -247,6 +267,6 @@
   drawLegend(mode);
   showDetails(graph, null, actions);
   collapse();
-  redraw(0.72);
-  new ResizeObserver(() => { if (!isMoved && picked === null) fit(0.72); }).observe(svg);
+  redraw();
+  new ResizeObserver(() => { if (!isMoved && picked === null) fit(false); }).observe(svg);
 })();

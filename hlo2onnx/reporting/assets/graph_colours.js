@@ -57,7 +57,7 @@ function drawLegend(mode) {
     return `linear-gradient(90deg, ${parts.join(", ")})`;
   };
   if (mode === "time") {
-    key(gradient(HEAT), "0 % to 100 % of the time of a run (square root scale)", "ramp");
+    key(gradient(HEAT), "0\u00a0% to 100\u00a0% of the time of all nodes (square root scale)", "ramp");
   } else if (mode === "error") {
     key(gradient(RISK), `1e${LOWEST} to 1e${HIGHEST}, error relative to the largest magnitude`, "ramp");
   } else {

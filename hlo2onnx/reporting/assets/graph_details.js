@@ -1,8 +1,8 @@
 // The panel beside the graph: everything about the picked node or group.
 "use strict";
 
-const milliseconds = (time) => `${time < 0.1 ? (1000 * time).toPrecision(3) + " µs" : time.toPrecision(4) + " ms"}`;
-const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`;
+const milliseconds = (time) => `${time < 0.1 ? (1000 * time).toPrecision(3) + "\u00a0µs" : time.toPrecision(4) + "\u00a0ms"}`;
+const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)}\u00a0%`;
 
 const errorText = (error) => (error >= 1e30 ? "infinite or NaN" : error.toExponential(2));
 

@@ -30,6 +30,8 @@ from hlo2onnx.runtime.profiling.results import UNKNOWN, NodeTime, Profile, Share
 from hlo2onnx.runtime.sessions import OrtProgram, Providers, onnxruntime
 
 WARM_UP = 3
+_EQUAL = 1.005
+"""Node times up to this multiple of the run time count as equal to it."""
 
 
 def profile(
@@ -77,13 +79,26 @@ def profile(
     plain = _seconds(start(), feeds, runs)
     recorded, finder = _recorded(start, feeds, runs, nodes)
     found = _profile(recorded, 1e3 * plain, depth, finder)
-    return replace(found, title=title, threads=threads, notes=_notes(len(recorded), runs))
+    return replace(found, title=title, threads=threads, notes=notes_on(found, runs))
 
 
-def _notes(recorded: int, runs: int) -> list[str]:
-    if recorded >= runs:
-        return []
-    return [f"only {recorded} of {runs} runs: ONNX Runtime's profiler records a million events"]
+def notes_on(found: Profile, runs: int) -> list[str]:
+    """What a reader of a profile of so many wanted runs should know.
+
+    The node times can add up to more than a run takes: `without_profiler` subtracts the same time
+    from each execution, and no more than the cheapest node takes.
+    """
+    notes = []
+    if found.runs < runs:
+        notes.append(
+            f"only {found.runs} of {runs} runs: ONNX Runtime's profiler records a million events"
+        )
+    if found.milliseconds > _EQUAL * found.run.median:
+        notes.append(
+            "the nodes together take longer than a run: the profiler slows some of them more than"
+            " others, and no more than the time of the cheapest is subtracted from each"
+        )
+    return notes
 
 
 Finder = Callable[[str], ModelNode | None]
