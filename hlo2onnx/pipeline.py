@@ -175,12 +175,13 @@ def _raise(
 def _choose_opset(model: oir.Model, target: Target, report: Report) -> None:
     """Gives a model the oldest of the target's usual opsets that has all of its operators.
 
-    A newer one stays, as the lowering asked for it and has said why.
+    A newer one, which the lowering asked for, stays unless what needs it became a constant.
     """
-    if report.opset > target.newer_opset:
-        return
     graphs = list(each_graph(model))
     opset, needs = oldest_opset(graphs, target, report.opset)
+    if opset == report.opset > target.newer_opset:
+        return  # the lowering has said why
+    report.notes[:] = [text for text in report.notes if not text.startswith("opset ")]
     if needs:
         report.note(f"opset {opset} instead of {target.default_opset}: the model has {needs}")
     for graph in graphs:

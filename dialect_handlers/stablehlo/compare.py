@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as oir
 
+from dialect_handlers.common.canonical_floats import canonical_numbers
 from dialect_handlers.common.float_bits import total_order_key
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.values import FLOATS, UNSIGNED, dtype_of
@@ -47,10 +48,14 @@ COMPLEX: Mapping[str, Callable[..., oir.Value]] = {
 def compare(
     em: Emitter, op: Op, *, comparison_direction: str, compare_type: str = "NOTYPE"
 ) -> oir.Value:
-    """compare(lhs, rhs) -> Equal, Less, ...; TOTALORDER compares the bits of floats as integers."""
+    """compare(lhs, rhs) -> Equal, Less, ...; TOTALORDER compares the bits of floats as integers, or
+    numbers where neither zero nor NaN has a sign, as in `jnp.searchsorted`."""
     lhs, rhs = em.operands(op)
     _check_type(dtype_of(lhs), compare_type)
     if compare_type == "TOTALORDER":
+        numbers = canonical_numbers(em, lhs), canonical_numbers(em, rhs)
+        if numbers[0] is not None and numbers[1] is not None:
+            return _NAN_GREATEST[comparison_direction](em, numbers[0], numbers[1])
         lhs, rhs = total_order_key(em, lhs), total_order_key(em, rhs)
     table = BOOLEANS if dtype_of(lhs) == oir.DataType.BOOL else NUMBERS
     return table[comparison_direction](em, lhs, rhs)
@@ -67,6 +72,40 @@ def compare_complex(
     (re_l, im_l), (re_r, im_r) = (em.parts(operand) for operand in op.operands)
     parts = NUMBERS[comparison_direction]
     return join(em, parts(em, re_l, re_r), parts(em, im_l, im_r))
+
+
+def _at_most(em: Emitter, a: oir.Value, b: oir.Value) -> oir.Value:
+    """a <= b where every NaN is equal and above infinity."""
+    numbers = em.LessOrEqual(a, b)
+    return numbers if _nan_free(em, b) else em.Or(em.IsNaN(b), numbers)
+
+
+def _less(em: Emitter, a: oir.Value, b: oir.Value) -> oir.Value:
+    """a < b where every NaN is equal and above infinity."""
+    return em.Less(a, b) if _nan_free(em, b) else em.Not(_at_most(em, b, a))
+
+
+def _equal(em: Emitter, a: oir.Value, b: oir.Value) -> oir.Value:
+    """a == b where every NaN is equal."""
+    numbers = em.Equal(a, b)
+    if _nan_free(em, a) or _nan_free(em, b):
+        return numbers
+    return em.Or(numbers, em.And(em.IsNaN(a), em.IsNaN(b)))
+
+
+def _nan_free(em: Emitter, x: oir.Value) -> bool:
+    return em.facts.nan_free(x) or not em.guards_nan
+
+
+_NAN_GREATEST: Mapping[str, Compare] = {
+    "EQ": _equal,
+    "NE": lambda em, a, b: em.Not(_equal(em, a, b)),
+    "LT": _less,
+    "LE": _at_most,
+    "GT": lambda em, a, b: _less(em, b, a),
+    "GE": lambda em, a, b: _at_most(em, b, a),
+}
+"""The order of numbers without signs of zero and NaN."""
 
 
 def _check_type(dtype: oir.DataType, compare_type: str) -> None:

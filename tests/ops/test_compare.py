@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -72,6 +76,68 @@ def test_total_order_without_bitcast(direction: str, type: str) -> None:
     run = against_xla(text, x, y, opset=23).bit_exact()
     run.has_no("BitCast")
     assert "NaN becomes the quiet NaN" in str(run.program.report)
+
+
+def _canonical(type: str, shape: str, nan: str, zero: str, name: str) -> str:
+    """JAX's select(x != x, NaN, select(x == 0, 0, x)) of the argument %`name`."""
+    x, mask = f"tensor<{shape}x{type}>", f"tensor<{shape}xi1>"
+    return f"""
+      %zero_{name} = stablehlo.constant dense<{zero}> : {x}
+      %nan_{name} = stablehlo.constant dense<{nan}> : {x}
+      %is_zero_{name} = stablehlo.compare EQ, %{name}, %zero_{name} : ({x}, {x}) -> {mask}
+      %one_zero_{name} = stablehlo.select %is_zero_{name}, %zero_{name}, %{name} : {mask}, {x}
+      %is_nan_{name} = stablehlo.compare NE, %{name}, %{name} : ({x}, {x}) -> {mask}
+      %same_{name} = stablehlo.select %is_nan_{name}, %nan_{name}, %one_zero_{name} : {mask}, {x}
+"""
+
+
+def canonical_order(direction: str, type: str, shape: str, nan: str, zero: str = "0.0") -> str:
+    x, mask = f"tensor<{shape}x{type}>", f"tensor<{shape}xi1>"
+    sides = [_canonical(type, shape, nan, zero, name) for name in "ab"]
+    return f"""
+    func.func public @main(%a: {x}, %b: {x}) -> {mask} {{ {"".join(sides)}
+      %0 = stablehlo.compare {direction}, %same_a, %same_b, TOTALORDER : ({x}, {x}) -> {mask}
+      return %0 : {mask}
+    }}"""
+
+
+_NAN = {"f32": "0x7FC00000", "f64": "0x7FF8000000000000", "f16": "0x7E00", "bf16": "0x7FC0"}
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("type", FLOATS)
+def test_total_order_of_canonical_numbers(direction: str, type: str) -> None:
+    """Without signs of zero and NaN the total order is that of numbers, NaN the greatest."""
+    x, y = (grid.reshape(-1) for grid in np.meshgrid(_ordered(type), _ordered(type)))
+    text = canonical_order(direction, type, f"{len(x)}", _NAN[type])
+    run = against_xla(text, x, y).bit_exact()
+    run.has_no("BitCast", "Where")
+    assert run.program.report.opset <= 23
+
+
+@pytest.mark.parametrize(("nan", "zero"), [("0xFFC00000", "0.0"), ("0x7FC00000", "-0.0")])
+def test_total_order_of_other_constants(nan: str, zero: str) -> None:
+    """A negative NaN comes first, and -0 before +0: bits are compared."""
+    x, y = (grid.reshape(-1) for grid in np.meshgrid(_ordered("f32"), _ordered("f32")))
+    text = canonical_order("LT", "f32", f"{len(x)}", nan, zero)
+    assert against_xla(text, x, y).bit_exact().nodes["BitCast"] == 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: jnp.searchsorted(x, y),
+        lambda x, y: jnp.searchsorted(x, y, method="compare_all", side="right"),
+        lambda x, y: jnp.interp(y, x, x * x),
+        lambda x, y: jnp.digitize(y, jnp.arange(4.0)),
+    ],
+)
+def test_search_needs_no_newer_opset(function: Callable[..., jax.Array]) -> None:
+    x = np.array([-np.inf, -2, -0.0, 0.0, 1e-30, 3, np.inf, np.nan], np.float32)
+    y = np.array([np.nan, -np.nan, -0.0, 0.0, -np.inf, np.inf, 2, -3], np.float32)
+    program = hlo2onnx.translate(function, x, y)
+    assert program.report.opset == 21
+    np.testing.assert_array_equal(program(x, y), jax.jit(function)(x, y))
 
 
 @pytest.mark.parametrize("element", ["f32", "f64"])

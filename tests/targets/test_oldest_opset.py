@@ -49,6 +49,35 @@ def test_nothing_newer() -> None:
     assert not program.report.notes
 
 
+def bits_of(x: jax.Array) -> jax.Array:
+    return jax.lax.bitcast_convert_type(x, jnp.int32)
+
+
+def test_what_needs_a_newer_opset_becomes_a_constant() -> None:
+    def shifted(x: jax.Array) -> jax.Array:
+        return x + bits_of(jnp.linspace(0.0, 1.0, 6) * 2)
+
+    x = np.arange(6, dtype=np.int32)
+    program = translate(shifted, x)
+    assert (program.report.opset, program.model.opset_imports[""]) == (21, 21)
+    assert program.model.ir_version == 10
+    assert not program.report.notes
+    np.testing.assert_array_equal(program(x), jax.jit(shifted)(x))
+
+
+def test_a_newer_opset_that_stays() -> None:
+    program = translate(bits_of, X)
+    assert program.report.opset == 26
+    assert program.report.notes == ["opset 26 instead of 21: the program needs BitCast"]
+
+
+def test_an_operator_of_a_newer_opset_beside_a_constant() -> None:
+    y = np.arange(6, dtype=np.int32)
+    program = translate(lambda x, y: (rms(x), y + bits_of(jnp.linspace(0.0, 1.0, 6) * 2)), X, y)
+    assert program.report.opset == 23
+    assert program.report.notes == ["opset 23 instead of 21: the model has RMSNormalization"]
+
+
 @pytest.mark.parametrize("opset", [20, 22, 23])
 def test_an_explicit_opset_is_obeyed(opset: int) -> None:
     program = translate(rms, X, opset=opset)

@@ -102,6 +102,7 @@ REASONS = {
             (
                 "diffusion",
                 "graph_network",
+                "histogram",
                 "int8_mlp",
                 "segments",
                 "stored_weights",
@@ -138,7 +139,7 @@ REASONS = {
         "It changes the type on one side of a BitCast only. (TopK needs BitCast for NaN's order.)",
         (COMMON, TRANSFORMERS),
         "",
-        (("beam_search", "histogram", "knn"), ("beam_search", "histogram", "knn")),
+        (("beam_search", "knn"), ("beam_search", "knn")),
         """g (float[2] x, int32[2] z) => (int32[2] y) { [a] h = BitCast <to = 6> (x)
           [b] y = Add(h, z) }""",
         {"x": (2,), "z": np.ones(2, np.int32)},
@@ -161,7 +162,7 @@ REASONS = {
         " float16 kernels of.",
         (COMMON, TRANSFORMERS),
         "MLFloat16 data type is not supported with Scatter",
-        (("embedding",), ("embedding", "graph_network", "segments", "train_step")),
+        (("embedding",), ("embedding", "graph_network", "histogram", "segments", "train_step")),
         """g (float[2] x, int64[1] i, float[1] u) => (float[2] y) {
           [s] y = ScatterElements <reduction = "add"> (x, i, u) }""",
         {"x": (2,), "i": np.zeros(1, np.int64), "u": (1,)},

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import all_nodes
+from hlo2onnx.mlir.types import TYPE_OPSETS
 from hlo2onnx.targets.legalize.older_opsets import first_opset, misfit
 from hlo2onnx.targets.target import Target, main_dtype, node_key, node_pairs
 
@@ -27,7 +28,7 @@ def oldest_opset(graphs: Sequence[oir.Graph], target: Target, newest: int) -> tu
     needs: dict[str, None] = {}
     for opset in range(target.default_opset, newest):
         lost = [node_key(node) for node in nodes if _is_lost(node, target, opset, newest)]
-        lost += [x.name for x in types if _is_without_cast(x, target, opset, newest)]
+        lost += [x.name for x in types if _is_newer_type(x, target, opset, newest)]
         if not lost:
             return opset, ", ".join(needs)
         needs.update(dict.fromkeys(lost))
@@ -61,8 +62,10 @@ def _types(graphs: Sequence[oir.Graph]) -> list[oir.DataType]:
     return list(found)
 
 
-def _is_without_cast(dtype: oir.DataType, target: Target, opset: int, newest: int) -> bool:
-    """Whether the target casts a type in the newest opset, and not in an older one."""
+def _is_newer_type(dtype: oir.DataType, target: Target, opset: int, newest: int) -> bool:
+    """Whether an older opset lacks a type, or the target casts it in the newest opset only."""
+    if opset < TYPE_OPSETS.get(dtype, 0) <= newest:
+        return True
     runs_later = target.supports("Cast", dtype, newest)
     return runs_later and not target.supports("Cast", dtype, opset)
 
