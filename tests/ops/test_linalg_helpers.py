@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +18,14 @@ from dialect_handlers.common.linalg.real_panel import real_panel
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.secular_equation import Groups, find_roots, find_vectors
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
+from dialect_handlers.common.linalg.svd import svd
 from dialect_handlers.common.linalg.triangular import _by_sweeps, by_blocks
 from dialect_handlers.common.linalg.tridiagonal import _smaller_to_scale
 
 # Compiled as a whole: op by op they take ten times as long.
 BIDIAGONAL_SVD = jax.jit(bidiagonal_svd, static_argnames="left")
 REAL_PANEL = jax.jit(real_panel)
+SVD = jax.jit(partial(svd, full_matrices=False))
 FIND_ROOTS = jax.jit(find_roots)
 
 LARGE = [pytest.param(n, marks=pytest.mark.wide) for n in (32, 96, 97, 127, 200)]
@@ -334,3 +337,17 @@ def test_rows_are_scaled_to_their_columns() -> None:
     assert ((ratios > 0.5) & (ratios < 2)).all()
     alone = np.asarray(scales(jnp.array(a), jnp.zeros(4, bool)))
     np.testing.assert_array_equal(alone, np.ones(4))
+
+
+@pytest.mark.parametrize("n", [16, pytest.param(128, marks=pytest.mark.wide)])
+def test_vectors_of_tiny_singular_values_fit_together(n: int) -> None:
+    """U V^T is about as exact as LAPACK's in f32 (NumPy computes in f64)."""
+    rng = np.random.default_rng(0)
+    q, p = (np.linalg.qr(rng.normal(size=(n, n)))[0] for _ in range(2))
+    a = (q * np.logspace(0, -5, n) @ p.T).astype(np.float32)
+    errors = []
+    exact_u, _, exact_v = np.linalg.svd(a.astype(np.float64))
+    for u, _, v in (SVD(a), jnp.linalg.svd(a)):
+        found = np.asarray(u, np.float64) @ np.asarray(v, np.float64)
+        errors.append(abs(found - exact_u @ exact_v).max())
+    assert errors[0] < 3 * errors[1]

@@ -14,6 +14,7 @@ from dialect_handlers.common.linalg import real_condensed_forms, simultaneous
 from dialect_handlers.common.linalg.blocks import Triple, adjoint, over_batch
 from dialect_handlers.common.linalg.condensed_forms import Reflections, bidiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
+from dialect_handlers.common.linalg.fitting import fitted
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
 
@@ -22,6 +23,8 @@ Driver = Literal["gesdd", "gesvd"]
 
 _LEAST_OF_BATCH = 8
 """Rows of the matrices of a batch that are rotated. Products of many smaller ones are slow."""
+_NOISE = 16
+"""Rounding errors of the largest singular value, below which the smallest is not rotated."""
 _CONQUERED_AT_ONCE = 25
 """The largest bidiagonal matrix that gesdd does not divide (SMLSIZ)."""
 
@@ -97,8 +100,13 @@ def _singular_values(a: jax.Array) -> jax.Array:
     a, scale = scaled(a)
     d, e, _, _ = _bidiagonalized(a)
     _, v = bidiagonal_svd(d, e, left=False)
-    product = v * d + jnp.pad(v[:, 1:] * e, [(0, 0), (0, 1)])
+    product = _image(d, e, v)
     return -jnp.sort(-jnp.sqrt(jnp.sum(product * product, 1))) * scale
+
+
+def _image(d: jax.Array, e: jax.Array, v: jax.Array) -> jax.Array:
+    """The bidiagonal matrix times each row of v [n, n], as rows."""
+    return v * d + jnp.pad(v[:, 1:] * e, [(0, 0), (0, 1)])
 
 
 def _bidiagonalized(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections, Reflections]:
@@ -126,12 +134,22 @@ def _tall_svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Tri
     n = a.shape[-1]
 
     def by_rotations() -> Triple:
-        ordered = partial(_ordered, convention)
-        u, s, v = over_batch(ordered, 2, left[..., :n, :], values, right, diagonal)
+        # The vectors of diagonal matrices stay unit vectors, with LAPACK's signs.
+        image = moderate @ jnp.swapaxes(right, -1, -2)
+        square = jnp.pad(image, [(0, 0)] * (a.ndim - 1) + [(0, left.shape[-1] - n)])
+        whole = jnp.where(diagonal[..., None, None], left, fitted(left, square))
+        u = whole[..., :n, :]
+        fitting = jnp.sum(jnp.swapaxes(u, -1, -2) * image, -2)
+        s = jnp.where(diagonal[..., None], values, fitting)
+        u, s, v = over_batch(partial(_ordered, convention), 2, u, s, right, diagonal)
         if full_matrices:
-            u = jnp.concatenate([u, left[..., n:, :]], -2)
+            u = jnp.concatenate([u, whole[..., n:, :]], -2)
         return adjoint(u), s * scale[..., None], v
 
+    if a.ndim == 2:
+        # Among smaller values, rotations leave errors that are too large for `fitted`.
+        noise = _NOISE * jnp.finfo(values.dtype).eps * jnp.max(abs(values))
+        good &= diagonal | ~(jnp.min(abs(values)) < noise)
     found: Triple = lax.cond(good, by_rotations, by_division)
     return found
 
@@ -152,6 +170,7 @@ def _svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
     a, scale = scaled(a)
     d, e, left, right = _bidiagonalized(a)
     u, v = bidiagonal_svd(d, e, left=True)
+    u = fitted(u, _image(d, e, v).T)
     diagonal_already = jnp.all(e == 0)
     unit = np.eye(n, dtype=d.dtype)
     u, v = jnp.where(diagonal_already, unit, u), jnp.where(diagonal_already, unit, v)
