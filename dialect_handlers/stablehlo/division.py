@@ -7,10 +7,12 @@ import onnx_ir as oir
 from dialect_handlers.common.integer_bits import bits, in_range, is_unsigned
 from dialect_handlers.common.splat import filled_like
 from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.nodes import DIVIDES
 from hlo2onnx.ir.values import FLOATS, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
+from hlo2onnx.mlir.values import is_made_of_iota
 
 
 @handles("stablehlo.divide", ignores={"result_accuracy": "Div is correctly rounded"})
@@ -21,7 +23,11 @@ def divide(em: Emitter, op: Op) -> oir.Value:
     """
     x, y = em.operands(op)
     if dtype_of(x) in FLOATS:
-        return em.Div(x, y)
+        quotient: oir.Value = em.Div(x, y)
+        # XLA does not compute an iota before the program runs; the rules do.
+        if (node := quotient.producer()) and is_made_of_iota(op.operands[1]):
+            node.meta[DIVIDES] = True
+        return quotient
     return filled_like(em, 1, x) if _by_itself(em, op) else integer_quotient(em, x, y)
 
 

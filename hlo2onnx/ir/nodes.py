@@ -28,6 +28,9 @@ _NUMBERS = (int, np.integer)
 _FEW = 16
 """Lists of up to so many integers are looked up without an array of them."""
 
+DIVIDES = "hlo2onnx.divides"
+"""The key for whether XLA divides by the divisor of a node, even if rules make it a constant."""
+
 GUARDS = "hlo2onnx.guards"
 """Where the main graph keeps what was asked about weights."""
 

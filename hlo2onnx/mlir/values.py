@@ -90,6 +90,24 @@ def operands_within(operation: ir.Operation) -> set[MlirValue]:
     return found
 
 
+_MOST_MAKERS = 64
+"""Operations that are looked at for one divisor: a limit on compile time."""
+
+
+def is_made_of_iota(value: MlirValue) -> bool:
+    """Whether an iota and constants alone, and no argument of the block, lead to the value."""
+    pending, seen, has_iota = [value], {value}, False
+    while pending:
+        maker = defining_operation(pending.pop())
+        if maker is None or len(seen) > _MOST_MAKERS:
+            return False
+        has_iota |= maker.name == "stablehlo.iota"
+        read = operands_within(maker) - seen
+        seen |= read
+        pending += read
+    return has_iota
+
+
 _EXTENT_BITS = 32
 """An integer type of this width holds any extent."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as oir
@@ -11,9 +12,12 @@ from rewriting import Build, model_of, run_model
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.report import Report
 from hlo2onnx.rewrite.replace import remove_unused, replace
+from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.workarounds.float_sums import split_long_sum
 from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
 from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
@@ -116,6 +120,44 @@ def test_a_reciprocal_with_a_one_of_more_axes() -> None:
         return b.Mul(b.Div(b.const(np.ones((1, 1, 1), np.int32)), x), x)
 
     assert spelled(build, INTEGERS[1:].astype(np.int32), "Div", spell_out_reciprocal)
+
+
+Number = Callable[[float], oir.Value]
+"""Makes a constant with one axis of 1 more than x has."""
+
+
+def silu(b: GraphBuilder, x: oir.Value, c: Number) -> oir.Value:
+    return b.Mul(b.Div(c(1), b.Add(c(1), b.Exp(b.Neg(x)))), x)
+
+
+def quick_gelu(b: GraphBuilder, x: oir.Value, c: Number) -> oir.Value:
+    return b.Mul(x, b.Sigmoid(b.Mul(x, c(1.702))))
+
+
+def gelu(b: GraphBuilder, x: oir.Value, c: Number) -> oir.Value:
+    return b.Mul(b.Mul(x, b.Add(b.Erf(b.Div(x, c(np.sqrt(2)))), c(1))), c(0.5))
+
+
+def fast_gelu(b: GraphBuilder, x: oir.Value, c: Number) -> oir.Value:
+    sum_ = b.Add(x, b.Mul(c(0.044715), b.Pow(x, c(3))))
+    return b.Mul(b.Mul(x, c(0.5)), b.Add(c(1), b.Tanh(b.Mul(c(np.sqrt(2 / np.pi)), sum_))))
+
+
+@pytest.mark.parametrize("formula", [silu, quick_gelu, gelu, fast_gelu])
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_axes_of_constants(formula: Callable[..., oir.Value], shape: tuple[int, ...]) -> None:
+    """What a runtime fuses keeps the axes of 1 that a constant adds."""
+    x, axes = np.full(shape, 1.5, np.float32), (1,) * (len(shape) + 1)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return formula(b, x, lambda number: b.const(np.full(axes, number, np.float32)))
+
+    model = model_of(build, {"x": x})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    content = oir.to_proto(model).SerializeToString()
+    fused, apart = (OrtProgram(content, optimize=on)({"x": x})[0] for on in (True, False))
+    assert fused.shape == apart.shape == axes
+    np.testing.assert_allclose(fused, apart, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

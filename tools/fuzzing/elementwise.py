@@ -89,6 +89,9 @@ def _inexact_pair(b: Builder, name: str, elements: Sequence[str]) -> None:
         y = b.leaf(x.type, "exponent")
     if x.type.element in COMPLEX:
         x, y = _away_from_edges(b, x), _away_from_edges(b, y)
+    elif name == "divide" and x.type.element in FLOATS and not b.is_input(y):
+        # XLA and the model multiply by 1 / y if y is a constant, even if that is no normal number.
+        y = b.leaf(x.type, "moderate")
     type_, quality, grid = b.result(x.type.element, x.type.shape, None, inexact=True)
     if name == "power":
         quality = Quality.CLOSE  # XLA takes a / power(b, c) for a * power(b, -c), of integers too

@@ -10,6 +10,7 @@ from tools.fuzzing import (
     chlo,
     choices,
     elementwise,
+    formulas,
     idioms,
     indexing,
     loops,
@@ -33,12 +34,14 @@ class Family:
         most: Steps of the longest one.
         body: What their blocks consist of.
         deepest: How many blocks may be in each other.
+        is_small: Whether most arrays have one element.
     """
 
     steps: Steps
     most: int
     body: Steps = field(default_factory=dict)
     deepest: int = 3
+    is_small: bool = False
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -83,6 +86,20 @@ FAMILIES: Mapping[str, Family] = {
         },
         8,
     ),
+    "scalars": Family(
+        {
+            formulas.formula: 6,
+            elementwise.arithmetic: 2,
+            elementwise.transcendental: 2,
+            elementwise.division: 1,
+            movement.reshape: 3,
+            movement.concatenate: 3,
+            movement.broadcast_in_dim: 2,
+            movement.slice_: 1,
+        },
+        12,
+        is_small=True,
+    ),
     "loops": Family(loops.STEPS, 4, loops.BODY),
     "branches": Family(choices.STEPS, 4, choices.BODY, deepest=4),
 }
@@ -104,6 +121,7 @@ def generate(name: str) -> Program:
     rng = random.Random(seed)
     builder = Builder(rng, exact=bool(seed % 2))
     builder.body, builder.deepest = chosen.body, chosen.deepest
+    builder.is_small = chosen.is_small
     count = rng.randint(1, chosen.most if builder.exact else chosen.most // 2)
     made = 0
     while made < count:

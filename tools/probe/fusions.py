@@ -5,8 +5,9 @@
 
 Each graph of `fusion_trials` runs with all optimizations and with all but one. The remaining
 operators show whether the fusion was made. It is harmful if a number is finite or not 0 in only one
-of the results, or if they differ by more than 1e-5 of the largest number (f64: 1e-12, integers: at
-all). `tools.probe` writes the harmful fusions into the target's table as `harmful_fusions`.
+of the results, if they differ by more than 1e-5 of the largest number (f64: 1e-12, integers: at
+all), or if the shape differs where an array of one element has more axes than all others.
+`tools.probe` writes the harmful fusions into the target's table as `harmful_fusions`.
 
 Where a runtime cannot leave out single fusions, its numbers are compared with those that it, or
 onnxruntime, gives without optimizations.
@@ -15,8 +16,9 @@ onnxruntime, gives without optimizations.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -37,11 +39,17 @@ NOT_MADE = "not made"
 SAME = "same numbers"
 DIGITS = "loses digits"
 RANGE = "leaves the range"
+AXES = "loses axes"
 REFUSED = "does not load"
-_SEVERITY = (NOT_MADE, SAME, DIGITS, RANGE, REFUSED)
+_SEVERITY = (NOT_MADE, SAME, AXES, DIGITS, RANGE, REFUSED)
 
 _LEVELS = ("", "L1", "L2", "_CPUExecutionProvider")
 """What the runtime adds to the names of those that it tries at several levels."""
+
+_AXES = (
+    "Gives axes of 1 that only a constant of one number has to the other operand: the fusion drops"
+    " the constant, and its axes."
+)
 
 ANSWERS: Mapping[str, str] = {
     "ConvMulFusion": "Swaps the operands of the Mul if a weight or bias would not stay a normal"
@@ -52,7 +60,12 @@ ANSWERS: Mapping[str, str] = {
     "MatMul_BatchNormalization_Fusion": "The same as for ConvBNFusion.",
     "MatMulScaleFusion": "Writes the factor as a row if it is far from 1 (2^24), or if it is an f64"
     " that is no power of two.",
-    "DivMulFusion": "Writes 1 / x of integers as (x == 1) - (x == -1) if a Mul reads it.",
+    "DivMulFusion": "Writes 1 / x of integers as (x == 1) - (x == -1) if a Mul reads it. " + _AXES,
+    "FastGeluFusion": _AXES,
+    "GeluFusion": _AXES,
+    "MatMulIntegerToFloatFusion": _AXES,
+    "QuickGeluFusion": _AXES,
+    "SimplifiedLayerNormFusion": _AXES,
     "Pad_Fusion": "Names the axes of a Pad before a MaxPool: ORT leaves such a Pad alone.",
     "QDQSelectorActionTransformer": "Dequantizes weights of float products by Cast and Mul.",
     "SkipLayerNormFusion": "Nothing. The fused sums lose digits if the mean of a row is many times"
@@ -93,6 +106,8 @@ def judge(trial: Trial, runtime: Runtime, kind: Kind) -> Verdict:
         return Verdict(REFUSED)
     if nodes and nodes == fused_nodes:
         return Verdict(NOT_MADE)
+    if fused.shape != apart.shape:
+        return Verdict(AXES)
     if fused.dtype.kind != "f":
         return Verdict(SAME if np.array_equal(fused, apart) else RANGE)
     gone = np.isfinite(apart) & (~np.isfinite(fused) | ((fused == 0) & (apart != 0)))
@@ -156,15 +171,36 @@ def verdicts(runtime: Runtime, kind: Kind) -> dict[str, Verdict]:
     """The worst verdict of each fusion. Trials that the runtime does not run unoptimized show
     nothing."""
     found: dict[str, Verdict] = {}
-    for trial in TRIALS:
+    wider = [*with_more_axes(TRIALS)]
+    for trial, is_wider in [*zip(TRIALS, repeat(False)), *zip(wider, repeat(True))]:
         known = found.get(trial.fusion, Verdict(NOT_MADE))
         try:
             new = judge(trial, runtime, kind)
         except RefusedError:
             new = known
+        if is_wider:  # its numbers are no harder
+            new = Verdict(AXES) if new.kind in (AXES, REFUSED) else known
         worse = max(known, new, key=lambda v: (_SEVERITY.index(v.kind), v.difference))
         found[trial.fusion] = worse
     return found
+
+
+def with_more_axes(trials: Iterable[Trial]) -> Iterator[Trial]:
+    """Each trial with one of its arrays of one element having the most axes: as it is, and with
+    scalars as inputs."""
+    for trial in trials:
+        scalars = {name: np.asarray(array).reshape(-1)[0] for name, array in trial.inputs.items()}
+        for inputs in (trial.inputs, scalars):
+            arrays = {**inputs, **trial.constants}
+            shape = (1,) * (1 + max(map(np.ndim, arrays.values())))
+            for name, array in arrays.items():
+                if np.size(array) == 1:
+                    wider = {name: np.reshape(array, shape)}
+                    yield replace(
+                        trial,
+                        inputs={**inputs, **(wider if name in inputs else {})},
+                        constants={**trial.constants, **(wider if name not in inputs else {})},
+                    )
 
 
 def harmful_fusions(runtime: Runtime, kind: Kind) -> dict[str, str]:
@@ -195,7 +231,8 @@ Written by `python -m tools.probe.fusions --write`; do not edit. Measured with O
 {version}.
 
 ONNX Runtime (ORT) fuses nodes when it loads a model. In exact arithmetic a fusion changes nothing.
-In floats the fused constants can leave the range of their type, or lose digits.
+In floats the fused constants can leave the range of their type, or lose digits. If an operand of
+one element has more axes than all others, a fusion can lose these axes.
 
 For each fusion the tool runs a graph whose numbers are hard to get right, with the fusion and
 without it. "Same numbers" allows for rounding. "Not made" means that ORT left the graph alone.

@@ -19,6 +19,7 @@ from hlo2onnx.targets.workarounds.fusions import (
 )
 from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights
 from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
+from hlo2onnx.targets.workarounds.lost_axes import move_axes
 from hlo2onnx.targets.workarounds.matmul_scale import spell_out_scale
 from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
 from hlo2onnx.targets.workarounds.naive_variance import center_rows
@@ -31,7 +32,10 @@ from hlo2onnx.targets.workarounds.top_k_padding import fill_rows
 from hlo2onnx.targets.workarounds.triangles import triangle_by_trilu
 
 WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
-    "Add": [("ConvAddFusion", keep_shift_apart)],
+    "Add": [
+        ("ConvAddFusion", keep_shift_apart),
+        ("GeluFusion", move_axes),
+    ],
     "BatchNormalization": [
         (fault, spell_out_normalization)
         for fault in ("folds_batch_norm", CONV_NORMALIZATION, MATMUL_NORMALIZATION)
@@ -39,7 +43,11 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "Clip": [("slow_where", clamp_first)],
     "Conv": [("WeightBiasQuantization", keep_bias_apart)],
     "DequantizeLinear": [("QDQSelectorActionTransformer", spell_out_weights)],
-    "Div": [("DivMulFusion", spell_out_reciprocal), ("MatMulScaleFusion", spell_out_scale)],
+    "Div": [
+        ("DivMulFusion", spell_out_reciprocal),
+        ("DivMulFusion", move_axes),
+        ("MatMulScaleFusion", spell_out_scale),
+    ],
     "Gemm": [("WeightBiasQuantization", keep_bias_apart)],
     "GreaterOrEqual": [("slow_where", compare_without_guard)],
     "Max": [("clamps_in_f32", part_clamp)],
@@ -47,8 +55,13 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "InstanceNormalization": [("naive_variance", center_rows)],
     "LayerNormalization": [("naive_variance", center_rows)],
     "MatMul": [("MatmulTransposeFusion", transpose_in_gemm)],
-    "Mul": [("ConvMulFusion", keep_factor_apart), ("MatMulScaleFusion", spell_out_scale)],
+    "Mul": [
+        ("ConvMulFusion", keep_factor_apart),
+        ("GeluFusion", move_axes),
+        ("MatMulScaleFusion", spell_out_scale),
+    ],
     "Pad": [("Pad_Fusion", spell_out_axes)],
+    "Pow": [("FastGeluFusion", move_axes)],
     "ReduceMax": [("slow_boolean_reductions", reduce_bytes)],
     "ReduceMean": [("naive_sums", split_long_sum)],
     "ReduceMin": [("slow_boolean_reductions", reduce_bytes)],
