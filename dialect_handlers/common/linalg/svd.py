@@ -23,8 +23,8 @@ Driver = Literal["gesdd", "gesvd"]
 
 _LEAST_OF_BATCH = 8
 """Rows of the matrices of a batch that are rotated. Products of many smaller ones are slow."""
-_NOISE = 16
-"""Rounding errors of the largest singular value, below which the smallest is not rotated."""
+_NOISE = 32
+"""Rounding errors of the largest singular value, below which values are rotated once more."""
 _CONQUERED_AT_ONCE = 25
 """The largest bidiagonal matrix that gesdd does not divide (SMLSIZ)."""
 
@@ -130,7 +130,7 @@ def _tall_svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Tri
     if not _is_rotated(a):
         return by_division()
     moderate, scale = over_batch(scaled, 2, a)
-    left, right, values, diagonal, good = simultaneous.singular_values_and_vectors(moderate)
+    left, right, values, diagonal, good = _rotated(moderate)
     n = a.shape[-1]
 
     def by_rotations() -> Triple:
@@ -146,12 +146,60 @@ def _tall_svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Tri
             u = jnp.concatenate([u, whole[..., n:, :]], -2)
         return adjoint(u), s * scale[..., None], v
 
-    if a.ndim == 2:
-        # Among smaller values, rotations leave errors that are too large for `fitted`.
-        noise = _NOISE * jnp.finfo(values.dtype).eps * jnp.max(abs(values))
-        good &= diagonal | ~(jnp.min(abs(values)) < noise)
     found: Triple = lax.cond(good, by_rotations, by_division)
     return found
+
+
+class _Passes(NamedTuple):
+    left: jax.Array
+    right: jax.Array
+    values: jax.Array
+    diagonal: jax.Array
+    good: jax.Array
+    tiny: jax.Array
+    count: jax.Array
+
+
+def _rotated(a: jax.Array) -> simultaneous.Singular:
+    """`simultaneous.singular_values_and_vectors`, with vectors of tiny values that are as good.
+
+    Rotations end at errors of the size of a rounding error of A's norm. Values may be smaller, so
+    the vectors of tiny ones are rotated again, by themselves.
+    """
+    *batch, m, n = a.shape
+    more = [(0, 0)] * len(batch) + [(0, m - n)]
+    eps = float(jnp.finfo(a.dtype).eps)
+
+    def rotate(state: _Passes) -> _Passes:
+        left, right, values, diagonal, good, tiny, count = state
+        # The squares of values below rounding errors may underflow.
+        scale = jnp.where(count > 0, 1 / eps, 1).astype(a.dtype)
+        product = left @ (scale * a) @ jnp.swapaxes(right, -1, -2)
+        rows = jnp.pad(tiny, more, constant_values=True)
+        product = jnp.where(rows[..., :, None] & tiny[..., None, :], product, 0)
+        found = simultaneous.singular_values_and_vectors(product)
+        values = jnp.where(tiny, found.values / scale, values)
+        size = abs(values)
+        return _Passes(
+            found.left @ left,
+            found.right @ right,
+            values,
+            diagonal & found.diagonal,
+            good & found.good,
+            size < _NOISE * eps * jnp.max(size, -1, keepdims=True),
+            count + 1,
+        )
+
+    def unit(extent: int) -> jax.Array:
+        return jnp.broadcast_to(np.eye(extent, dtype=a.dtype), (*batch, extent, extent))
+
+    def true(shape: list[int]) -> jax.Array:
+        return jnp.ones(shape, bool)
+
+    zeros = jnp.zeros((*batch, n), a.dtype)
+    start = _Passes(unit(m), unit(n), zeros, true(batch), true([]), true([*batch, n]), np.int32(0))
+    end = lax.while_loop(lambda state: (state.count < 2) & jnp.any(state.tiny), rotate, start)
+    return simultaneous.Singular(*end[:5])
 
 
 def _ordered(
@@ -170,7 +218,6 @@ def _svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
     a, scale = scaled(a)
     d, e, left, right = _bidiagonalized(a)
     u, v = bidiagonal_svd(d, e, left=True)
-    u = fitted(u, _image(d, e, v).T)
     diagonal_already = jnp.all(e == 0)
     unit = np.eye(n, dtype=d.dtype)
     u, v = jnp.where(diagonal_already, unit, u), jnp.where(diagonal_already, unit, v)
@@ -182,4 +229,10 @@ def _svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
         u = jnp.where((np.eye(m) > 0) & (np.arange(m) >= n), 1, u)
     else:
         u = jnp.pad(u, [(0, m - n), (0, 0)])
-    return left.times(u), s * scale, adjoint(right.times(v, shift=1))
+    u, v = left.times(u), right.times(v, shift=1)
+    thin = fitted(adjoint(u[:, :n]), a @ v)
+    if u.shape[1] == n:
+        return adjoint(thin), s * scale, adjoint(v)
+    rest = u[:, n:]
+    rest -= adjoint(thin) @ (thin @ rest)
+    return jnp.concatenate([adjoint(thin), rest], 1), s * scale, adjoint(v)
