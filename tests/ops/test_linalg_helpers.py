@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,16 +14,19 @@ from dialect_handlers.common.linalg import real_condensed_forms
 from dialect_handlers.common.linalg.balance import scales, triangular_parts_aside
 from dialect_handlers.common.linalg.blocks import triangle_inverse
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
+from dialect_handlers.common.linalg.fitting import fitted
 from dialect_handlers.common.linalg.real_panel import real_panel
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.secular_equation import Groups, find_roots, find_vectors
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
+from dialect_handlers.common.linalg.svd import svd
 from dialect_handlers.common.linalg.triangular import _by_sweeps, by_blocks
 from dialect_handlers.common.linalg.tridiagonal import _smaller_to_scale
 
 # Compiled as a whole: op by op they take ten times as long.
 BIDIAGONAL_SVD = jax.jit(bidiagonal_svd, static_argnames="left")
 REAL_PANEL = jax.jit(real_panel)
+SVD = jax.jit(partial(svd, full_matrices=False))
 FIND_ROOTS = jax.jit(find_roots)
 
 LARGE = [pytest.param(n, marks=pytest.mark.wide) for n in (32, 96, 97, 127, 200)]
@@ -334,3 +338,36 @@ def test_rows_are_scaled_to_their_columns() -> None:
     assert ((ratios > 0.5) & (ratios < 2)).all()
     alone = np.asarray(scales(jnp.array(a), jnp.zeros(4, bool)))
     np.testing.assert_array_equal(alone, np.ones(4))
+
+
+def _graded(m: int, n: int, condition: float) -> np.ndarray:
+    """A matrix with singular values from 1 to 1 / condition, f32[m, n], m >= n."""
+    rng = np.random.default_rng(0)
+    q, p = (np.linalg.qr(rng.normal(size=(extent, n)))[0] for extent in (m, n))
+    return (q * np.geomspace(1, 1 / condition, n) @ p.T).astype(np.float32)
+
+
+@pytest.mark.parametrize("m", [9, pytest.param(6, marks=pytest.mark.wide)])
+def test_left_vectors_are_rotated_to_fit_the_right_ones(m: int) -> None:
+    u, s, v = np.linalg.svd(_graded(m, 6, 1e3).astype(np.float64), full_matrices=False)
+    noise = 1e-3 * np.random.default_rng(1).normal(size=u.shape)
+    wrong, triangle = np.linalg.qr(u + noise)
+    wrong *= np.sign(np.diag(triangle)) * [1, 1, -1, 1, 1, 1]
+    found = np.asarray(jax.jit(fitted)(jnp.array(wrong.T, "f4"), jnp.array(u * s, "f4")))
+    np.testing.assert_allclose(found.T @ v, u @ v, atol=1e-4)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("condition", [1e5, 1e7])
+@pytest.mark.parametrize("shape", [(16, 16), (16, 12), (128, 128), (128, 64)])
+def test_vectors_of_tiny_singular_values_fit_together(
+    shape: tuple[int, int], condition: float
+) -> None:
+    """U V^T is about as exact as LAPACK's in f32 (NumPy computes in f64)."""
+    a = _graded(*shape, condition)
+    errors = []
+    exact_u, _, exact_v = np.linalg.svd(a.astype(np.float64), full_matrices=False)
+    for u, _, v in (SVD(a), jnp.linalg.svd(a, full_matrices=False)):
+        found = np.asarray(u, np.float64) @ np.asarray(v, np.float64)
+        errors.append(abs(found - exact_u @ exact_v).max())
+    assert errors[0] < 3 * errors[1]

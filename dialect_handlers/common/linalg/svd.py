@@ -14,6 +14,7 @@ from dialect_handlers.common.linalg import real_condensed_forms, simultaneous
 from dialect_handlers.common.linalg.blocks import Triple, adjoint, over_batch
 from dialect_handlers.common.linalg.condensed_forms import Reflections, bidiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
+from dialect_handlers.common.linalg.fitting import fitted
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
 
@@ -22,6 +23,8 @@ Driver = Literal["gesdd", "gesvd"]
 
 _LEAST_OF_BATCH = 8
 """Rows of the matrices of a batch that are rotated. Products of many smaller ones are slow."""
+_NOISE = 32
+"""Rounding errors of the largest singular value, below which values are rotated once more."""
 _CONQUERED_AT_ONCE = 25
 """The largest bidiagonal matrix that gesdd does not divide (SMLSIZ)."""
 
@@ -97,8 +100,13 @@ def _singular_values(a: jax.Array) -> jax.Array:
     a, scale = scaled(a)
     d, e, _, _ = _bidiagonalized(a)
     _, v = bidiagonal_svd(d, e, left=False)
-    product = v * d + jnp.pad(v[:, 1:] * e, [(0, 0), (0, 1)])
+    product = _image(d, e, v)
     return -jnp.sort(-jnp.sqrt(jnp.sum(product * product, 1))) * scale
+
+
+def _image(d: jax.Array, e: jax.Array, v: jax.Array) -> jax.Array:
+    """The bidiagonal matrix times each row of v [n, n], as rows."""
+    return v * d + jnp.pad(v[:, 1:] * e, [(0, 0), (0, 1)])
 
 
 def _bidiagonalized(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections, Reflections]:
@@ -122,18 +130,76 @@ def _tall_svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Tri
     if not _is_rotated(a):
         return by_division()
     moderate, scale = over_batch(scaled, 2, a)
-    left, right, values, diagonal, good = simultaneous.singular_values_and_vectors(moderate)
+    left, right, values, diagonal, good = _rotated(moderate)
     n = a.shape[-1]
 
     def by_rotations() -> Triple:
-        ordered = partial(_ordered, convention)
-        u, s, v = over_batch(ordered, 2, left[..., :n, :], values, right, diagonal)
+        # The vectors of diagonal matrices stay unit vectors, with LAPACK's signs.
+        image = moderate @ jnp.swapaxes(right, -1, -2)
+        square = jnp.pad(image, [(0, 0)] * (a.ndim - 1) + [(0, left.shape[-1] - n)])
+        whole = jnp.where(diagonal[..., None, None], left, fitted(left, square))
+        u = whole[..., :n, :]
+        fitting = jnp.sum(jnp.swapaxes(u, -1, -2) * image, -2)
+        s = jnp.where(diagonal[..., None], values, fitting)
+        u, s, v = over_batch(partial(_ordered, convention), 2, u, s, right, diagonal)
         if full_matrices:
-            u = jnp.concatenate([u, left[..., n:, :]], -2)
+            u = jnp.concatenate([u, whole[..., n:, :]], -2)
         return adjoint(u), s * scale[..., None], v
 
     found: Triple = lax.cond(good, by_rotations, by_division)
     return found
+
+
+class _Passes(NamedTuple):
+    left: jax.Array
+    right: jax.Array
+    values: jax.Array
+    diagonal: jax.Array
+    good: jax.Array
+    tiny: jax.Array
+    count: jax.Array
+
+
+def _rotated(a: jax.Array) -> simultaneous.Singular:
+    """`simultaneous.singular_values_and_vectors`, with vectors of tiny values that are as good.
+
+    Rotations end at errors of the size of a rounding error of A's norm. Values may be smaller, so
+    the vectors of tiny ones are rotated again, by themselves.
+    """
+    *batch, m, n = a.shape
+    more = [(0, 0)] * len(batch) + [(0, m - n)]
+    eps = float(jnp.finfo(a.dtype).eps)
+
+    def rotate(state: _Passes) -> _Passes:
+        left, right, values, diagonal, good, tiny, count = state
+        # The squares of values below rounding errors may underflow.
+        scale = jnp.where(count > 0, 1 / eps, 1).astype(a.dtype)
+        product = left @ (scale * a) @ jnp.swapaxes(right, -1, -2)
+        rows = jnp.pad(tiny, more, constant_values=True)
+        product = jnp.where(rows[..., :, None] & tiny[..., None, :], product, 0)
+        found = simultaneous.singular_values_and_vectors(product)
+        values = jnp.where(tiny, found.values / scale, values)
+        size = abs(values)
+        return _Passes(
+            found.left @ left,
+            found.right @ right,
+            values,
+            diagonal & found.diagonal,
+            good & found.good,
+            size < _NOISE * eps * jnp.max(size, -1, keepdims=True),
+            count + 1,
+        )
+
+    def unit(extent: int) -> jax.Array:
+        return jnp.broadcast_to(np.eye(extent, dtype=a.dtype), (*batch, extent, extent))
+
+    def true(shape: list[int]) -> jax.Array:
+        return jnp.ones(shape, bool)
+
+    zeros = jnp.zeros((*batch, n), a.dtype)
+    start = _Passes(unit(m), unit(n), zeros, true(batch), true([]), true([*batch, n]), np.int32(0))
+    end = lax.while_loop(lambda state: (state.count < 2) & jnp.any(state.tiny), rotate, start)
+    return simultaneous.Singular(*end[:5])
 
 
 def _ordered(
@@ -163,4 +229,10 @@ def _svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
         u = jnp.where((np.eye(m) > 0) & (np.arange(m) >= n), 1, u)
     else:
         u = jnp.pad(u, [(0, m - n), (0, 0)])
-    return left.times(u), s * scale, adjoint(right.times(v, shift=1))
+    u, v = left.times(u), right.times(v, shift=1)
+    thin = fitted(adjoint(u[:, :n]), a @ v)
+    if u.shape[1] == n:
+        return adjoint(thin), s * scale, adjoint(v)
+    rest = u[:, n:]
+    rest -= adjoint(thin) @ (thin @ rest)
+    return jnp.concatenate([adjoint(thin), rest], 1), s * scale, adjoint(v)
