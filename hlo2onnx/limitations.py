@@ -67,8 +67,8 @@ _IN_JAX = (
     " results, such as jax.debug.print, are left out)"
 )
 _ONE_DEVICE = (
-    "lower the function with a mesh of one device, if it computes the same there: it does not if it"
-    " reads axis_index, one row of its shard (w[0] per expert or stage) or random numbers per device"
+    "lower the function with a mesh of one device, if it computes the same there: it does not if"
+    " it reads axis_index, one row of its shard (w[0] per expert) or random numbers per device"
 )
 
 LIMITATIONS: Mapping[str, Limitation] = {
@@ -102,7 +102,7 @@ LIMITATIONS: Mapping[str, Limitation] = {
     "custom partitioning": Limitation(
         ("stablehlo.custom_call @CustomSPMDPartitioning",),
         ALWAYS,
-        "it calls jax.experimental.custom_partitioning by an address in the process that lowered it",
+        "it calls custom_partitioning of JAX by an address in the process that lowered it",
         "lower the function with a mesh of one device: then JAX inlines it",
     ),
     "groups": Limitation(

@@ -23,12 +23,18 @@ def divide(em: Emitter, op: Op) -> oir.Value:
     """
     x, y = em.operands(op)
     if dtype_of(x) in FLOATS:
-        quotient: oir.Value = em.Div(x, y)
         # XLA does not compute an iota before the program runs; the rules do.
-        if (node := quotient.producer()) and is_made_of_iota(op.operands[1]):
-            node.meta[DIVIDES] = True
-        return quotient
+        divides = is_made_of_iota(op.operands[1])
+        return exact_quotient(em, x, y) if divides else em.Div(x, y)
     return filled_like(em, 1, x) if _by_itself(em, op) else integer_quotient(em, x, y)
+
+
+def exact_quotient(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value:
+    """Div(x, y) of floats, which stays a Div if y is a constant."""
+    quotient: oir.Value = em.Div(x, y)
+    if (node := quotient.producer()) is not None:
+        node.meta[DIVIDES] = True
+    return quotient
 
 
 def integer_quotient(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value:

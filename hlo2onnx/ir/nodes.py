@@ -29,7 +29,7 @@ _FEW = 16
 """Lists of up to so many integers are looked up without an array of them."""
 
 DIVIDES = "hlo2onnx.divides"
-"""The key for whether XLA divides by the divisor of a node, even if rules make it a constant."""
+"""The key of nodes that divide, even if rules make the divisor a constant."""
 
 GUARDS = "hlo2onnx.guards"
 """Where the main graph keeps what was asked about weights."""
