@@ -12,10 +12,11 @@ from hlo2onnx.raising.rules import RULES
 _BY_NAME: dict[str, Rule] = {name: rule for rule in RULES for name in (rule.name, *rule.formerly)}
 
 RETIRED = frozenset(
-    {"carry-layout", "columns-first", "constant-unit-dims", "dequantize-before-broadcast",
-     "expand-dequantized", "hoist-row-transpose", "inline-single-trip", "inline-trip",
-     "negative-index-nd", "negative-tuple", "pack-rows", "permute-rows", "slp-vectorize",
-     "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias", "vector-bias",
+    {"carry-layout", "columns-first", "computed-table", "constant-unit-dims",
+     "dequantize-before-broadcast", "expand-dequantized", "gather-hoisting",
+     "hoist-row-transpose", "inline-single-trip", "inline-trip", "negative-index-nd",
+     "negative-tuple", "pack-rows", "permute-rows", "slp-vectorize", "softmax-drop-unit-dims",
+     "softmax-without-units", "squeeze-bias", "vector-bias",
      "wide-comparison", "widen-comparison"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""

@@ -16,7 +16,6 @@ from rewriting import model_of
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.loops.gather_hoisting import GatherHoisting
 from hlo2onnx.raising.rules.loops.horizontal_fusion import HorizontalFusion
 from hlo2onnx.raising.rules.loops.loop_to_scan import LoopToScan
 from hlo2onnx.raising.rules.loops.loop_unroll import LoopUnroll
@@ -49,12 +48,6 @@ FOREIGN: dict[str, tuple[Any, Any]] = {
     ),
     "sink-stacked-outputs": (
         SinkStackedOutputs(), lambda b, x, i, h: ([b.Neg(h)], [foreign(b, "Exp", h)])
-    ),
-    "gather-hoisting": (
-        GatherHoisting(),
-        lambda b, x, i, h: (
-            [b.Add(h, foreign(b, "Exp", b.Gather(x, b.Mul(i, b.i64(0)), axis=0)))], []
-        ),
     ),
     "scatter-to-pad": (
         ScatterToPad(),

@@ -37,9 +37,8 @@ class RowTables(Rule):
 
     Legal for tensors from before the loop, if f consists of nodes that work on each row and do not
     fail on any numbers: rows that no trip reads are computed, too. i is one place, or one in each
-    lane of x and y; then each lane of f depends on the same lane alone. `gather-hoisting` does this
-    for elementwise functions of one tensor and any places. Done for small tables, if a trip is
-    spared many nodes, and two trips as many as the tables take. Searches of trees score the
+    lane of x and y; then each lane of f depends on the same lane alone. Done for small tables, if a
+    trip is spared many nodes, and two trips as many as the tables take. Searches of trees score the
     children of a node like this.
     """
 
