@@ -7,7 +7,7 @@ import onnx_ir as oir
 from dialect_handlers.common.integer_bits import bits, in_range, is_unsigned
 from dialect_handlers.common.splat import filled_like
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.ir.nodes import DIVIDES
+from hlo2onnx.ir.nodes import BY_RECIPROCAL
 from hlo2onnx.ir.values import FLOATS, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
@@ -23,18 +23,12 @@ def divide(em: Emitter, op: Op) -> oir.Value:
     """
     x, y = em.operands(op)
     if dtype_of(x) in FLOATS:
+        quotient: oir.Value = em.Div(x, y)
         # XLA does not compute an iota before the program runs; the rules do.
-        divides = is_made_of_iota(op.operands[1])
-        return exact_quotient(em, x, y) if divides else em.Div(x, y)
+        if (node := quotient.producer()) and not is_made_of_iota(op.operands[1]):
+            node.meta[BY_RECIPROCAL] = True
+        return quotient
     return filled_like(em, 1, x) if _by_itself(em, op) else integer_quotient(em, x, y)
-
-
-def exact_quotient(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value:
-    """Div(x, y) of floats, which stays a Div if y is a constant."""
-    quotient: oir.Value = em.Div(x, y)
-    if (node := quotient.producer()) is not None:
-        node.meta[DIVIDES] = True
-    return quotient
 
 
 def integer_quotient(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value:

@@ -12,7 +12,6 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.casts import convert
-from dialect_handlers.stablehlo.division import exact_quotient
 from hlo2onnx.ir.values import dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
@@ -52,7 +51,7 @@ def quantize(
         scale, zeros = _along(em, scales, T.FLOAT, axis), _along(em, zero_points, stored, axis)
         quantized = em.QuantizeLinear(x, scale, zeros, axis=axis)
         return _within(em, quantized, low, high)
-    y = exact_quotient(em, x, _along(em, scales, dtype_of(x), axis, rank_of(x)))
+    y = em.Div(x, _along(em, scales, dtype_of(x), axis, rank_of(x)))
     if any(zero_points):
         y = em.Add(y, _along(em, zero_points, dtype_of(x), axis, rank_of(x)))
     y = em.Clip(y, em.scalar_like(low, y), em.scalar_like(high, y))

@@ -28,11 +28,18 @@ _NUMBERS = (int, np.integer)
 _FEW = 16
 """Lists of up to so many integers are looked up without an array of them."""
 
-DIVIDES = "hlo2onnx.divides"
-"""The key of nodes that divide, even if rules make the divisor a constant."""
+BY_RECIPROCAL = "hlo2onnx.by_reciprocal"
+"""The key of quotients of the program, which XLA computes by 1 / c for a constant c."""
 
 GUARDS = "hlo2onnx.guards"
 """Where the main graph keeps what was asked about weights."""
+
+
+def note_quotient(node: oir.Node, copy: oir.Value) -> None:
+    """Makes a copy of a quotient of the program one, too."""
+    maker = copy.producer()
+    if BY_RECIPROCAL in node.meta and maker is not None:
+        maker.meta[BY_RECIPROCAL] = True
 
 
 class NodeBuilder:
@@ -162,7 +169,9 @@ class NodeBuilder:
             changed: Attributes that differ.
         """
         attributes = attributes_of(node) | changed
-        return self.op(node.op_type, *inputs, types=types, **attributes)
+        result = self.op(node.op_type, *inputs, types=types, **attributes)
+        note_quotient(node, result)
+        return result
 
     def node(
         self,

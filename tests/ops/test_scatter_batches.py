@@ -84,7 +84,7 @@ def test_an_index_along_each_axis_for_other_regions(name: str) -> None:
 NODES = {
     "elements": "Cast Max Min Equal ReduceMin Concat Compress Compress ScatterND",
     "rows": "Cast Max Min Equal ReduceMin Concat Compress Compress ScatterND",
-    "one of three": "Reshape Cast Max Min Equal ReduceMin Compress Compress ScatterND",
+    "one of three": "Reshape Cast Max Min Reshape Equal ReduceMin Compress Compress ScatterND",
 }
 
 

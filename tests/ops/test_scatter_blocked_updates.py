@@ -133,7 +133,7 @@ NODES: dict[str, tuple[Case, str, str, str]] = {
         Case((30,), (410, 1), (410,), (0,), 1, (), (0,)),
         "keep",
         "i32",
-        f"{CLAMPED} Reshape {SPARE} Slice Slice Reshape Reshape Scan Slice",
+        "Expand Concat Loop Slice",
     ),
 }
 """Case, region, type of the indices, and the nodes before any rule."""
@@ -144,7 +144,8 @@ def test_nodes(name: str) -> None:
     case, region, index, nodes = NODES[name]
     run = case.run(region=region, index=index, without=RULE_NAMES)
     assert " ".join(node.op_type for node in run.program.model.graph) == nodes
-    assert case.run(region=region, index=index).nodes["Scan"] == 1
+    found = case.run(region=region, index=index).nodes
+    assert found["Scan"] + found["Loop"] == 1  # a Loop if the body reads no row
 
 
 def test_a_block_has_as_many_rows_as_asked_for() -> None:
@@ -187,4 +188,4 @@ def test_an_operand_that_stays_as_it_is() -> None:
     x, y = rng.permutation(6).astype(np.float32), np.arange(6, dtype=np.int32)
     indices = rng.integers(-1, 7, (90, 1)).astype(np.int32)
     u, v = rng.permutation(90).astype(np.float32), np.arange(90, dtype=np.int32)
-    assert against_xla(ONE_STAYS, x, y, indices, u, v).bit_exact().nodes["Scan"] == 1
+    assert against_xla(ONE_STAYS, x, y, indices, u, v).bit_exact().nodes["Loop"] == 1

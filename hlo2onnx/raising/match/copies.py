@@ -6,6 +6,7 @@ from collections.abc import Iterable, MutableMapping
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.nodes import note_quotient
 from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, subgraphs
 from hlo2onnx.ir.values import INTEGERS, attributes_of, const_of, dtype_of, is_constant, shape_of
 from hlo2onnx.raising.engine import Rewriter
@@ -52,6 +53,7 @@ def copy_nodes(
             if isinstance(item, oir.Graph):
                 attributes[name] = _copied_body(b, item, values)
         made = b.node(node.op_type, inputs, attributes, types, node.domain)
+        note_quotient(node, made[0])
         values.update(zip(node.outputs, made, strict=True))
 
 

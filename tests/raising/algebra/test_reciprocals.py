@@ -22,7 +22,6 @@ SAME: dict[str, Callable[[jax.Array, np.ndarray], jax.Array]] = {
     "a vector": lambda x, c: x / c,
     "a formula of constants": lambda x, c: x / jnp.sqrt(jnp.abs(jnp.asarray(c))),
     "a call": lambda x, c: jax.jit(lambda x, y: x / y)(x, jnp.asarray(c)),
-    "a loop": lambda x, c: jax.lax.fori_loop(0, 3, lambda _, y: y / c, x),
     "a branch": lambda x, c: jax.lax.cond(x[0] > 0, lambda x: x / c, lambda x: x / c[0], x),
     "an iota": lambda x, c: x / (jnp.arange(x.size) + 3).astype(x.dtype),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.nodes import DIVIDES
+from hlo2onnx.ir.nodes import BY_RECIPROCAL
 from hlo2onnx.ir.values import FLOATS, const_of, dtype_of
 from hlo2onnx.ir.weights import weight_of
 from hlo2onnx.raising.engine import CONSTANT, Rewriter, Rule, need, needed
@@ -17,8 +17,8 @@ class MultiplyByReciprocal(Rule):
 
     Legal for floats if XLA knows c when it compiles: it multiplies by 1 / c, rounded to the element
     type. A weight is an argument of the user's function, and an iota, with what is computed from
-    it, is no constant for XLA. Where 1 / c is a denormal f32 or f64, XLA's product is 0, and the
-    Div stays.
+    it, is no constant for XLA. Decompositions keep their quotients, which are more exact. Where
+    1 / c is a denormal f32 or f64, XLA's product is 0, and the Div stays.
     """
 
     name = "multiply-by-reciprocal"
@@ -30,7 +30,7 @@ class MultiplyByReciprocal(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, c = operands(node)
         need(dtype_of(x) in FLOATS, "it is a quotient of integers", node)
-        need(not node.meta.get(DIVIDES), "XLA computes the divisor at run time", node)
+        need(node.meta.get(BY_RECIPROCAL), "XLA divides, or it is no quotient of the program", node)
         need(weight_of(c) is None, "the divisor is a weight", c)
         divisor = needed(const_of(c), "the divisor is no constant", c)
         need(const_of(x) is None, "both operands are constants", node)
