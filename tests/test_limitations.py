@@ -44,6 +44,7 @@ PROGRAMS = {
     ),
     "callback": call("xla_ffi_python_cpu_callback"),
     "kernel": call("tpu_custom_call"),
+    "custom partitioning": call("CustomSPMDPartitioning"),
     "groups": main(
         f"""%0 = "stablehlo.all_to_all"(%x) {{split_dimension = 0 : i64,
         concat_dimension = 0 : i64, split_count = 2 : i64,

@@ -18,7 +18,7 @@ from hlo2onnx.ir.names import Names
 from hlo2onnx.ir.positions import Position, beside
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.type_inference import ValueType, check_types, infer
-from hlo2onnx.ir.values import WEIGHT, Dim, attributes_of, dtype_of
+from hlo2onnx.ir.values import WEIGHT, Dim, attributes_of, dtype_of, shape_of
 from hlo2onnx.ir.weight_names import NAME
 from hlo2onnx.ir.weights import Weight, content_of, is_opaque, operand_of, weight_of
 
@@ -35,7 +35,7 @@ GUARDS = "hlo2onnx.guards"
 """Where the main graph keeps what was asked about weights."""
 
 
-def note_quotient(node: oir.Node, copy: oir.Value) -> None:
+def _note_quotient(node: oir.Node, copy: oir.Value) -> None:
     """Makes a copy of a quotient of the program one, too."""
     maker = copy.producer()
     if BY_RECIPROCAL in node.meta and maker is not None:
@@ -170,8 +170,29 @@ class NodeBuilder:
         """
         attributes = attributes_of(node) | changed
         result = self.op(node.op_type, *inputs, types=types, **attributes)
-        note_quotient(node, result)
+        _note_quotient(node, result)
         return result
+
+    def copy_of(
+        self,
+        node: oir.Node,
+        inputs: Sequence[oir.Value | None] | None = None,
+        types: Sequence[ValueType] | None = None,
+        **changed: Any,
+    ) -> list[oir.Value]:
+        """Copies a node, and returns all of its outputs.
+
+        Args:
+            inputs: Default: those of the node.
+            types: Of the outputs. Default: those of the node.
+            changed: Attributes that differ.
+        """
+        inputs = node.inputs if inputs is None else inputs
+        types = types or [(dtype_of(x), shape_of(x)) for x in node.outputs]
+        attributes = attributes_of(node) | changed
+        made = self.node(node.op_type, inputs, attributes, types, node.domain)
+        _note_quotient(node, made[0])
+        return made
 
     def node(
         self,

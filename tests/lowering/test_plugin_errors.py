@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
+import onnx
 import onnx_ir as oir
 import pytest
 from plugin_programs import Handler, nothing, program, refusal, two
@@ -84,7 +85,8 @@ def test_a_refusal_of_its_own_stays() -> None:
 def test_a_newer_opset_can_be_asked_for() -> None:
     def kernel(em: Emitter, op: Op) -> Any:
         assert em.has_bitcast
-        return em.Relu(em.operand(op))
+        bits = em.BitCast(em.operand(op), to=onnx.TensorProto.INT32)
+        return em.Cast(bits, to=onnx.TensorProto.FLOAT)
 
     handles_call("acme.kernel")(kernel)
     assert translate(program()).report.opset == 26

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping
+from typing import Any
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.nodes import note_quotient
 from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, subgraphs
-from hlo2onnx.ir.values import INTEGERS, attributes_of, const_of, dtype_of, is_constant, shape_of
+from hlo2onnx.ir.values import INTEGERS, attributes_of, const_of, dtype_of, is_constant
 from hlo2onnx.raising.engine import Rewriter
 from hlo2onnx.raising.match.nested_loops import copied
 from hlo2onnx.rewrite.large_graphs import replace_input
@@ -47,13 +47,12 @@ def copy_nodes(
     """
     for node in nodes:
         inputs = [None if x is None else values.get(x, x) for x in node.inputs]
-        types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
-        attributes = attributes_of(node)
-        for name, item in attributes.items():
-            if isinstance(item, oir.Graph):
-                attributes[name] = _copied_body(b, item, values)
-        made = b.node(node.op_type, inputs, attributes, types, node.domain)
-        note_quotient(node, made[0])
+        bodies: dict[str, Any] = {
+            name: _copied_body(b, item, values)
+            for name, item in attributes_of(node).items()
+            if isinstance(item, oir.Graph)
+        }
+        made = b.copy_of(node, inputs, **bodies)
         values.update(zip(node.outputs, made, strict=True))
 
 

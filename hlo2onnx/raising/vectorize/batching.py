@@ -14,7 +14,6 @@ from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.traversal import nodes_in
 from hlo2onnx.ir.values import (
-    attributes_of,
     const_ints,
     const_of,
     dtype_of,
@@ -247,7 +246,7 @@ class Batcher(TripRows):
                 after = inner.results[place]
                 dims = self._dims(after)
                 types[place] = (dtype_of(x), (*shape_of(x)[: rank_of(x) - rank_of(after)], *dims))
-        made = self._b.node(node.op_type, inputs, attributes_of(node) | {"body": body}, types)
+        made = self._b.copy_of(node, inputs, types, body=body)
         return [
             self._exchanged(x, place >= len(inner.states))
             if inner.changes(place, changing)

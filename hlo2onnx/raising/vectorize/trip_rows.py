@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import LOOPS
-from hlo2onnx.ir.values import Dim, attributes_of, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.counted_loop import Trips, has_one_shape
 
@@ -92,7 +92,7 @@ class TripRows:
     ) -> list[oir.Value]:
         """The same operator on other operands, with a leading axis in its results."""
         types = [(dtype_of(x), self._dims(x)) for x in node.outputs]
-        return self._b.node(node.op_type, inputs, attributes_of(node) | changed, types)
+        return self._b.copy_of(node, inputs, types, **changed)
 
     def _dims(self, value: oir.Value) -> tuple[Dim, ...]:
         return (self._trips.count, *shape_of(value))

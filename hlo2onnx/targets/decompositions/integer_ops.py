@@ -308,7 +308,7 @@ def _as_int64(b: GraphBuilder, node: oir.Node) -> Outputs:
     types = [
         (T.INT64 if dtype_of(y) == T.UINT64 else dtype_of(y), shape_of(y)) for y in node.outputs
     ]
-    made = b.node(node.op_type, [x, *node.inputs[1:]], attributes_of(node), types)
+    made = b.copy_of(node, [x, *node.inputs[1:]], types)
     return [
         b.cast(flipped(y), T.UINT64) if dtype_of(old) == T.UINT64 else y
         for y, old in zip(made, node.outputs, strict=True)

@@ -98,7 +98,7 @@ def in_int32(b: TargetBuilder, node: oir.Node) -> Outputs:
     types = [
         (T.INT32 if dtype_of(y) == T.UINT32 else dtype_of(y), shape_of(y)) for y in node.outputs
     ]
-    made = b.node(node.op_type, inputs, attributes_of(node), types)
+    made = b.copy_of(node, inputs, types)
     return [
         _unsigned(b, y) if dtype_of(old) == T.UINT32 else y
         for y, old in zip(made, node.outputs, strict=True)

@@ -21,7 +21,7 @@ from hlo2onnx.ir.forms import FORM_OPSET
 from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
-from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
+from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.report import Report
 from hlo2onnx.rewrite.branch_sinking import sink_into_branches
 from hlo2onnx.rewrite.licm import hoist_invariants
@@ -303,7 +303,7 @@ def _in_carrier(
             (carrier if index in carried else dtype_of(value), shape_of(value))
             for index, value in enumerate(node.outputs)
         ]
-        made = builder.node(node.op_type, inputs, attributes_of(node), types)
+        made = builder.copy_of(node, inputs, types)
         values = [builder.cast(x, dtype_of(y)) for x, y in zip(made, node.outputs, strict=True)]
     note_rewrite(builder.made[before:], f"legalize: computed in {carrier.name.lower()}", [node])
     _put(node, values)

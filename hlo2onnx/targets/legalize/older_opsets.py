@@ -123,7 +123,7 @@ def _pad(b: GraphBuilder, node: oir.Node) -> str:
             else:
                 pads = b.i64([(*widths, 0)[place] for place in source])
         inputs = [x, pads, value]
-        made = b.node("Pad", inputs, attributes_of(node), [_type(node.outputs[0])])
+        made = b.copy_of(node, inputs)
     replace(node, made)
     return ""
 

@@ -12,7 +12,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.dims import fixed
-from hlo2onnx.ir.values import INTEGERS, attributes_of, dtype_of, shape_of, size_of
+from hlo2onnx.ir.values import INTEGERS, dtype_of, shape_of, size_of
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.workarounds.sequential_top_k import sorts_one_row
 
@@ -60,17 +60,17 @@ def _if_narrow(
     # The difference of two i32 may have 33 bits.
     span = b.Sub(b.cast(highest, INT64), b.cast(lowest, INT64))
     is_narrow = b.Less(span, b.scalar(size_of(row), INT64))
-    types = [(dtype_of(value), shape_of(value)) for value in node.outputs]
     with b.subgraph([], f"{b.scope}/counted") as counted:
         counted.outputs.append(_counted(b, node, row, lowest, highest))
     with b.subgraph([], f"{b.scope}/compared") as compared:
-        found, _ = b.node("TopK", list(node.inputs), attributes_of(node), types)
+        found, _ = b.copy_of(node)
         maker = found.producer()
         assert maker is not None
         maker.meta[_COMPARES] = True
         compared.outputs.append(found)
     branches = {"then_branch": counted, "else_branch": compared}
-    (values,) = b.node("If", [is_narrow], branches, types[:1])
+    x = node.outputs[0]
+    (values,) = b.node("If", [is_narrow], branches, [(dtype_of(x), shape_of(x))])
     return values
 
 

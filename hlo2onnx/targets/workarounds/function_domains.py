@@ -12,7 +12,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import attributes_of, const_number, dtype_of, shape_of
+from hlo2onnx.ir.values import const_number, dtype_of
 
 T = oir.DataType
 
@@ -32,8 +32,7 @@ def guard_domain(b: GraphBuilder, node: oir.Node, facts: Facts) -> oir.Value | N
     )
     if is_inside and all(map(facts.nan_free, inputs)):
         return None
-    types = [(dtype_of(node.outputs[0]), shape_of(node.outputs[0]))]
-    result = b.op(node.op_type, *inputs, types=types, **attributes_of(node))
+    (result,) = b.copy_of(node, inputs)
     return _GUARDS[node.op_type](b, result, *inputs)
 
 

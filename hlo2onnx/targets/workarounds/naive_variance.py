@@ -6,7 +6,7 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import attributes_of, const_of, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
 
 
 def center_rows(b: GraphBuilder, node: oir.Node) -> list[oir.Value] | None:
@@ -25,7 +25,7 @@ def center_rows(b: GraphBuilder, node: oir.Node) -> list[oir.Value] | None:
     mean = b.ReduceMean(x, b.i64(axes), keepdims=1)
     types = [(dtype_of(y), shape_of(y)) for y in node.outputs[:1]]
     inputs = [b.Sub(x, mean), *others]
-    made = list(b.node(node.op_type, inputs, attributes_of(node), types))
+    made = b.copy_of(node, inputs, types)
     return [*made, *node.outputs[1:]]
 
 

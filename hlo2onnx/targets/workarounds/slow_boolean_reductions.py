@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of, size_of
+from hlo2onnx.ir.values import dtype_of, shape_of, size_of
 from hlo2onnx.targets.builder import TargetBuilder
 
 BOOL, UINT8 = oir.DataType.BOOL, oir.DataType.UINT8
@@ -28,5 +28,5 @@ def reduce_bytes(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
         return None
     inputs = [b.cast(x, UINT8), *node.inputs[1:]]
     types = [(UINT8, shape_of(node.outputs[0]))]
-    (reduced,) = b.node(node.op_type, inputs, attributes_of(node), types)
+    (reduced,) = b.copy_of(node, inputs, types)
     return b.cast(reduced, BOOL)

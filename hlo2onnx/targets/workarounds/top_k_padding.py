@@ -11,7 +11,7 @@ import math
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import FLOATS, attributes_of, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import FLOATS, dtype_of, rank_of, shape_of
 
 
 def fill_rows(b: GraphBuilder, node: oir.Node) -> list[oir.Value] | None:
@@ -28,8 +28,7 @@ def fill_rows(b: GraphBuilder, node: oir.Node) -> list[oir.Value] | None:
     pads[rank_of(x) + _axis(node)] = (1 << (extent - 1).bit_length()) - extent
     last = -math.inf if node.attributes.get_int("largest", 1) else math.inf
     filled = b.Pad(x, b.i64(pads), b.scalar_like(last, x))
-    types = [(dtype_of(y), shape_of(y)) for y in node.outputs]
-    return list(b.node("TopK", [filled, count], attributes_of(node), types))
+    return b.copy_of(node, [filled, count])
 
 
 def is_filled(node: oir.Node) -> bool:

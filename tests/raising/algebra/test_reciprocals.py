@@ -67,6 +67,19 @@ def test_operators() -> None:
     assert sorted(operators) == ["Div"] * 5 + ["Mul"]
 
 
+LOOPS: dict[str, Callable[[jax.Array], object]] = {
+    "loop-unroll": lambda x: jax.lax.fori_loop(0, 3, lambda i, c: jnp.sin(c / 3), x),
+    "loop-vectorize": lambda x: jax.lax.map(lambda row: jnp.sin(row / 3), x),
+}
+
+
+@pytest.mark.parametrize("rule", LOOPS)
+def test_copies_of_bodies(rule: str) -> None:
+    made = hlo2onnx.translate(LOOPS[rule], jnp.ones((40, 3)))
+    assert made.report.rules[rule]
+    assert "Div" not in {node.op_type for node in made.model.graph.all_nodes()}
+
+
 def test_integers() -> None:
     made = hlo2onnx.translate(lambda x: jax.lax.div(x, jnp.int32(3)), jnp.arange(4))
     assert [node.op_type for node in made.model.graph] == ["Div"]

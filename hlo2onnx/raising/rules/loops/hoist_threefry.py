@@ -8,7 +8,6 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.threefry import (
     chain_to,
@@ -55,5 +54,4 @@ class HoistThreefry(Rule):
 
 def _hoisted(b: Rewriter, branching: oir.Node, inner: oir.Node) -> Sequence[oir.Value]:
     replace(inner, copied_chain(b, chain_to(inner), {}))
-    types = [(dtype_of(x), shape_of(x)) for x in branching.outputs]
-    return b.node("If", branching.inputs, attributes_of(branching), types)
+    return b.copy_of(branching)

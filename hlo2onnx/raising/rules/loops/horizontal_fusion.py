@@ -168,11 +168,7 @@ class _Twins:
         for one in self._nodes:
             inputs = [x if x is None else new.get(x, x) for x in one.inputs]
             types = [(dtype_of(x), (*shape_of(x)[:-1], 2 * self._extent)) for x in one.outputs]
-            new.update(
-                zip(
-                    one.outputs, b.node(one.op_type, inputs, attributes_of(one), types), strict=True
-                )
-            )
+            new.update(zip(one.outputs, b.copy_of(one, inputs, types), strict=True))
             if one is node or not read.isdisjoint(one.outputs):
                 for x in one.outputs:
                     sizes = b.i64([self._extent] * 2)

@@ -10,7 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.provenance import hold_trip
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
 from hlo2onnx.ir.traversal import nodes_in, subgraphs
-from hlo2onnx.ir.values import Shape, attributes_of, dtype_of, shape_of
+from hlo2onnx.ir.values import Shape, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, release, separate
 from hlo2onnx.rewrite.licm import is_repeatable
@@ -101,7 +101,7 @@ def _trip(
             continue
         types = [(dtype_of(x), _shape(b, x)) for x in node.outputs]
         b.scope, b.metadata = node.name or "", node.metadata_props
-        made = b.node(node.op_type, inputs, attributes_of(node), types, node.domain)
+        made = b.copy_of(node, inputs, types)
         values.update(zip(node.outputs, made, strict=True))
         for old, new in zip(node.outputs, made, strict=True):
             hold_trip(trips.number, trip, old, new)

@@ -9,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import BROADCASTING
 from hlo2onnx.ir.traversal import nodes_in, subgraphs
-from hlo2onnx.ir.values import attributes_of, dtype_of, origin, shape_of
+from hlo2onnx.ir.values import dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import (
     Trips,
@@ -85,10 +85,7 @@ def _whole(
     if node is not None and not trips.is_outer(value):
         if not is_repeatable(node) or subgraphs(node) or not all(map(trips.is_outer, node.inputs)):
             return None
-        types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
-        value = b.node(node.op_type, node.inputs, attributes_of(node), types)[
-            node.outputs.index(value)
-        ]
+        value = b.copy_of(node)[node.outputs.index(value)]
     elif value in trips.body.inputs:
         return None
     return b.expand(b.unsqueeze(value, [0]), (trips.count, *shape_of(value)))

@@ -8,7 +8,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
 from hlo2onnx.ir.traversal import all_nodes, reads, subgraphs
-from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, origin, shape_of
+from hlo2onnx.ir.values import const_ints, origin
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import copy_nodes, makers_within, makes_a_trip
 from hlo2onnx.raising.match.counted_loop import has_condition, separate
@@ -133,10 +133,9 @@ def _sunk(
     last: Mapping[oir.Value, int | None],
 ) -> list[oir.Value]:
     """The results of a Loop, one of them computed after it."""
-    types = [(dtype_of(x), shape_of(x)) for x in loop.outputs]
     counts = const_ints(loop.inputs[0])
     end = loop.attributes["body"].as_graph().outputs[1 + k]
-    made = b.node("Loop", loop.inputs, attributes_of(loop), types)
+    made = b.copy_of(loop)
     values: dict[oir.Value, oir.Value] = {}
     for x, place in last.items():
         if place is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import nodes_in, reads
-from hlo2onnx.ir.values import attributes_of, dtype_of, origin, shape_of
+from hlo2onnx.ir.values import origin
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import makers_within, output_of
 from hlo2onnx.raising.match.lanes import kept_state, reached_from, root_of
@@ -41,8 +41,7 @@ class UnmaskState(Rule):
             if _may_run_freely(body, k, mask):
                 with b.at_end(body):
                     body.outputs[1 + k] = output_of(b, body, new)
-                types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
-                return b.node("Loop", node.inputs, attributes_of(node), types)
+                return b.copy_of(node)
         raise Refusal("the states are read in lanes that ended, or these may start again", node)
 
 
