@@ -445,16 +445,13 @@ def test_help_imports_no_jax(option: str, word: str) -> None:
 def test_import_is_light() -> None:
     out = run_python(
         """
-        import sys, time
-        import jax
-        start = time.process_time()
+        import sys
         from hlo2onnx import OnnxProgram, Verification, translate
-        seconds = time.process_time() - start
         heavy = {"flax", "equinox", "onnxruntime", "rich", "optax", "torch", "tensorflow"}
-        print(seconds < 1, sorted(heavy & sys.modules.keys()))
+        print(sorted(heavy & sys.modules.keys()))
         """
     )
-    assert out == "True []\n"
+    assert out == "[]\n"
 
 
 def test_unknown_names_of_the_package() -> None:

@@ -18,7 +18,7 @@ from hlo2onnx.runtime.sessions import (
     OrtProgram,
     Providers,
     check_providers,
-    onnxruntime,
+    exact_options,
     open_session,
 )
 from hlo2onnx.runtime.stepping import Stepper
@@ -100,7 +100,7 @@ class CallableProgram(ABC):
             VerificationError: ONNX Runtime does not load the model, or a provider does not start.
         """
         if check_count("threads", threads, 0):
-            options = options or onnxruntime().SessionOptions()
+            options = options or exact_options()
             options.intra_op_num_threads = threads
         chosen = self.providers if providers is None else providers
         with self._serialized() as model:

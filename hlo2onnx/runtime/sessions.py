@@ -72,7 +72,7 @@ def open_session(
     """
     ort = onnxruntime()
     if options is None:
-        options = ort.SessionOptions()
+        options = exact_options()
         options.intra_op_num_threads = advised_threads(model)
     wanted = list(DEFAULT_PROVIDERS if providers is None else check_providers(providers))
     for library in check_libraries(libraries):
@@ -89,6 +89,18 @@ def open_session(
                 f" Runtime would use {', '.join(started)} instead"
             )
     return session
+
+
+def exact_options() -> ort.SessionOptions:
+    """Options of a session whose products of quantized numbers do not saturate.
+
+    On x64 processors without VNNI, ONNX Runtime adds pairs of products of unsigned and signed 8-bit
+    numbers in 16 bits. With this option it makes the constants among them unsigned when it loads
+    the model. Other processors ignore it.
+    """
+    options = onnxruntime().SessionOptions()
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    return options
 
 
 def check_providers(providers: object) -> Providers:
@@ -167,7 +179,7 @@ class OrtProgram:
     ) -> None:
         ort = onnxruntime()
         self._thread = FlushingThread() if denormals == "flush" else None
-        options = ort.SessionOptions()
+        options = exact_options()
         options.log_severity_level = 4
         threads = check_count("threads", threads, 0) or advised_threads(model)
         options.intra_op_num_threads = threads

@@ -271,6 +271,9 @@ class Flags:
     f32."""
     sums_in_f64: bool = False
     """Reductions add integers in f64 and saturate: they are right if f64 holds all sums."""
+    saturates_int8: bool = False
+    """On some processors products of quantized numbers saturate, unless the session is told to
+    compute them exactly."""
     slow_rnn: bool = False
     """RNN is slower than a Loop (7 times at 256 trips, batch 4, width 128: 6.0 and 0.9 ms)."""
     sequential_top_k: bool = False

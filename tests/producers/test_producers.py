@@ -40,6 +40,13 @@ def test_equal_to_xla(name: str) -> None:
     assert verification.ok, verification
 
 
+def test_products_that_may_saturate_are_named() -> None:
+    report = hlo2onnx.translate(FILES["quantized_dense"]).report
+    assert [text for text in report.notes if "session.x64quantprecision" in text]
+    report = hlo2onnx.translate(FILES["quantized_dense"], target="ort-web").report
+    assert not [text for text in report.notes if "session.x64quantprecision" in text]
+
+
 def test_each_file_says_how_it_was_made() -> None:
     for file in FILES.values():
         head = file.read_text().partition("\n")[0]

@@ -53,6 +53,7 @@ BASE = TABLES / "ort-cpu.json"
 """The table that others extend."""
 KEPT = (
     "about", "default_opset", "folds_batch_norm", "fuses_cast_transposes", "rounds_half",
+    "saturates_int8",
     "sequential_top_k", "slow_boolean_reductions", "slow_half", "slow_rnn", "slow_transposes",
     "slow_where", "sums_in_f64", "images_only", "fuses_attention", "costs",
 )  # fmt: skip

@@ -63,6 +63,11 @@ from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
 
 __all__ = ["legalize"]
 
+SATURATES = (
+    "on x64 processors without VNNI, plain ONNX Runtime saturates in products of int8: set its"
+    " option session.x64quantprecision to 1 (sessions of hlo2onnx do)"
+)
+
 _STRUCTURAL = frozenset({"Constant", "If", "Loop", "Scan"})
 """Operators of every type (see `subgraph_types`); what is inside them is legalized on its own."""
 
@@ -102,6 +107,16 @@ def legalize(
     changes.write(report, all_nodes(graph))
     if nan == "default" and kernels.may_lose_nan(graph):
         report.note(f"{target.name}: Max, Min, Clip and Relu may lose NaN (nan='xla' refuses)")
+    if target.flags.saturates_int8 and any(map(_multiplies_int8, all_nodes(graph))):
+        report.note(SATURATES)
+
+
+def _multiplies_int8(node: oir.Node) -> bool:
+    """Whether the runtime makes a product of quantized numbers of a node."""
+    makers = [x.producer() for x in node.inputs[:2] if x is not None]
+    return node.op_type in ("Conv", "Gemm", "MatMul") and all(
+        maker is not None and maker.op_type == "DequantizeLinear" for maker in makers
+    )
 
 
 def _raise(refusals: Sequence[Refusal]) -> None:

@@ -256,7 +256,9 @@ def _moved_axis(move: oir.Node, conversion: oir.Node, inverse: bool) -> int | No
 class MatMulIntegerOperator(Rule):
     """MatMul(Cast(a), Cast(b)), from 8 bits to i32 -> MatMulInteger(a, b)
 
-    Also if the casted operands are transposed or reshaped.
+    Also if the casted operands are transposed or reshaped. For unsigned a and signed b it is
+    MatMulInteger(a, b + 128, 0, 128): on x64 processors without VNNI, ONNX Runtime adds pairs of
+    products of such numbers in 16 bits, which saturate.
     """
 
     name = "matmul-integer"
@@ -269,9 +271,15 @@ class MatMulIntegerOperator(Rule):
         narrow = [_uncast(x) for x in (lhs, rhs)]
         need(None not in narrow, "an operand has more than 8 bits", node)
         types = [dtype_of(x) for x in narrow if x is not None]
-        need(b.target.supports_pair("MatMulInteger.B", types[0], types[1], b.opset), "no kernel")
+        is_mixed = types == [T.UINT8, T.INT8] and b.supports("BitwiseXor", T.UINT8)
+        second = T.UINT8 if is_mixed else types[1]
+        need(b.target.supports_pair("MatMulInteger.B", types[0], second, b.opset), "no kernel")
+        x, y, zeros = _moved(lhs, b), _moved(rhs, b), []
+        if is_mixed:
+            zero = b.scalar(128, T.UINT8)
+            y, zeros = b.BitwiseXor(b.cast(y, T.UINT8), zero), [None, zero]
         made = [(T.INT32, shape_of(node.outputs[0]))]
-        return b.op("MatMulInteger", _moved(lhs, b), _moved(rhs, b), types=made)
+        return b.op("MatMulInteger", x, y, *zeros, types=made)
 
 
 _MOVES = frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze"})
