@@ -66,8 +66,9 @@ def test_the_page_keeps_earlier_results(tmp_path: Path) -> None:
     first = Result("pgx_go", "1.0", "0.12", "done", True, "", 9, 5, 1.0, 0.0, 2e-3, 1e-3)
     write_page([first, Result("pgx_chess", stage="verify", error="ORT says\nno")], tmp_path)
     write_page([Result("brax_policy", "2", "0.12", "done", True, ort=1e-3, xla=1e-3)], tmp_path)
+    write_page([Result("pgx_go", "1.0", "0.12", "done", True, verified=3.25)], tmp_path)
     text = (tmp_path / "zoo.md").read_text()
     assert "2 of 3 programs are right, of 2 packages" in text
     assert "| pgx | 1.0 | 0.12 |" in text
-    assert "| 2.000 | 1.000 | 2.00 |" in text
+    assert "| 3.2 | 0.0e+00 | 2.000 | 1.000 | 2.00 |" in text
     assert "* `pgx_chess`: verify: ORT says\n" in text

@@ -63,7 +63,8 @@ def make_environments(folder: Path, programs: Sequence[Program]) -> None:
 def line(item: Program, result: Result) -> str:
     """A result on the terminal."""
     text = f"{item.name:<32} {'ok' if result.ok else 'FAILS':<6}"
-    text += f"{result.nodes:>6} nodes {result.seconds:>6.1f} s   error {result.max_error:.1e}"
+    text += f"{result.nodes:>6} nodes {result.seconds:>6.1f} s, verified in"
+    text += f" {result.verified:>5.1f} s   error {result.max_error:.1e}"
     if result.ort:
         text += f"   ORT {1e3 * result.ort:.2f} ms, XLA {1e3 * result.xla:.2f} ms"
     if not result.ok:

@@ -15,6 +15,7 @@ from tools.zoo.program import Program, load_all
 from tools.zoo.worker import Result
 
 DOCS = ROOT / "docs"
+TIMES = ("ort", "xla")
 
 HEAD = """\
 # Zoo
@@ -27,18 +28,22 @@ relative to the scale of the output.
 
 {right} of {all} programs are right, of {packages} packages.
 
-| package | version | jaxlib | program | ops | nodes | translation s | error | ORT ms | XLA ms | \
+| package | version | jaxlib | program | ops | nodes | translation s | verification s | error | ORT ms | XLA ms | \
 ORT / XLA |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 
 def write_page(results: Iterable[Result], folder: Path = DOCS) -> None:
-    """Puts results beside those of earlier runs, and writes the page anew."""
+    """Puts results beside those of earlier runs, and writes the page anew.
+
+    A result without times keeps those of an earlier run.
+    """
     programs, path = load_all(), folder / "zoo.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     for result in results:
-        known[result.name] = {**asdict(result), "error": _first_line(result)}
+        times = {} if result.ort else {x: known.get(result.name, {}).get(x, 0.0) for x in TIMES}
+        known[result.name] = {**asdict(result), "error": _first_line(result), **times}
     known = {name: known[name] for name in sorted(programs) if name in known}
     path.write_text(json.dumps(known, indent=1) + "\n")
     rows = [Result(**item) for item in known.values()]
@@ -73,10 +78,11 @@ def _row(row: Result, item: Program) -> str:
     cells = [item.package, row.version, row.jax, f"{item.summary} (`{row.name}`)"]
     if row.ok:
         cells += [str(row.ops or ""), str(row.nodes), _number(row.seconds, 2)]
+        cells += [_number(row.verified, 1)]
         cells += [f"{row.max_error:.1e}", _number(1e3 * row.ort, 3), _number(1e3 * row.xla, 3)]
         cells += [_number(row.ort / row.xla, 2) if row.xla else ""]
     else:
-        cells += ["fails", *[""] * 6]
+        cells += ["fails", *[""] * 7]
     return f"| {' | '.join(cells)} |\n"
 
 

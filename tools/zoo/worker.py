@@ -43,6 +43,7 @@ class Result:
         max_error: Largest error, relative to the scale of its output.
         ort: Seconds of a call in ONNX Runtime.
         xla: Seconds of a call in XLA.
+        verified: Seconds of the verification.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Result:
     max_error: float = 0.0
     ort: float = 0.0
     xla: float = 0.0
+    verified: float = 0.0
 
 
 def run(result: Result, path: Path, timed: bool) -> None:
@@ -84,7 +86,9 @@ def run(result: Result, path: Path, timed: bool) -> None:
     result.seconds = time.perf_counter() - start
     result.ops, result.nodes = program.report.ops.total(), program.report.nodes.total()
     begin("verify")
+    start = time.perf_counter()
     found = program.verify(*args)
+    result.verified = time.perf_counter() - start
     result.max_error = found.max_error
     result.ok = bool(found) or _within(found, item.tolerance)
     result.error = "" if result.ok else str(found)
