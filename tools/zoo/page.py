@@ -28,8 +28,8 @@ relative to the scale of the output.
 
 {right} of {all} programs are right, of {packages} packages.
 
-| package | version | jaxlib | program | ops | nodes | translation s | verification s | error | ORT ms | XLA ms | \
-ORT / XLA |
+| package | version | jaxlib | program | ops | nodes | translation s | verification s | \
+error | ORT ms | XLA ms | ORT / XLA |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
