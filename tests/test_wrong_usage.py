@@ -371,6 +371,7 @@ LOADS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no threads": (lambda p: hlo2onnx.runtime.load(p, threads=None), "threads=None is not a"),
     "negative threads": (lambda p: hlo2onnx.runtime.load(p, threads=-1), "threads=-1 is not a"),
     "one library": (lambda p: hlo2onnx.load(p, libraries="a.so"), "libraries='a.so' is no list"),
+    "libraries of numbers": (lambda p: hlo2onnx.load(p, libraries=[3]), "^3 is no path: pass"),
     "library of a number": (lambda p: hlo2onnx.runtime.load(p, libraries=3), "libraries=3 is no"),
     "type of a number": (lambda p: hlo2onnx.runtime.load(p, types=[3]), "types= holds 3, which"),
     "types of a number": (lambda p: hlo2onnx.load(p, types=3), "types=3 is no list of classes"),

@@ -49,9 +49,10 @@ def check_libraries(libraries: object) -> Sequence[str]:
     """Checks the paths of libraries.
 
     Raises:
-        UsageError: They are no list.
+        UsageError: They are no list of paths.
     """
-    return check_list("libraries", libraries, "paths, such as ['ops.so']")
+    paths = check_list("libraries", libraries, "paths, such as ['ops.so']")
+    return [str(path_of(item, "ops.so")) for item in paths]
 
 
 def path_of(path: object, example: str) -> Path:

@@ -177,7 +177,10 @@ def test_a_constant() -> None:
     assert found.op.name in ("stablehlo.constant", "stablehlo.multiply")
 
 
-def test_the_wrong_rule_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("dtype", "half"), [("float32", "xla"), ("bfloat16", "fast")])
+def test_the_wrong_rule_is_confirmed(
+    dtype: str, half: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = Softmax.rewrite
 
     def wrong(self: Softmax, node: oir.Node, b: Rewriter) -> Any:
@@ -186,8 +189,9 @@ def test_the_wrong_rule_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
         return b.Mul(made, b.const(np.float32(1.5)))
 
     monkeypatch.setattr(Softmax, "rewrite", wrong)
-    program = hlo2onnx.translate(jax.jit(lambda x: jax.nn.softmax(jnp.sin(x))).lower(X))
-    found = program.bisect(X)
+    x = X.astype(dtype)
+    lowered = jax.jit(lambda x: jax.nn.softmax(jnp.sin(x))).lower(x)
+    found = hlo2onnx.translate(lowered, half=half).bisect(x)
     assert "softmax" in found.rewrites
     first, *_, last = found.tests
     assert not first.agrees
