@@ -78,10 +78,23 @@ REASONS = {
         "It makes no trip of a Loop that has a trip count and no condition.",
         ("onnx.reference",),
         "other numbers",
-        (("fori_loop",),),
+        (("euler_2d", "fori_loop"),),
         """g (float[2] x, int64 n) => (float[2] y) {
           y = Loop(n, , x) <body = b (int64 i, bool k, float[2] s) => (bool j, float[2] r) {
             j = Identity(k)  r = Exp(s)
+          }>
+        }""",
+        {"x": (2,), "n": np.array(2, np.int64)},
+    ),
+    "stacks without a condition": Reason(
+        "It makes no trip of such a Loop, and cannot stack no rows.",
+        ("onnx.reference",),
+        "need at least one array to concatenate",
+        (("diffusion", "game_of_life", "kdv", "navier_stokes", "rk4", "sod", "sod_f64"),),
+        """g (float[2] x, int64 n) => (float[a, 2] y) {
+          z, y = Loop(n, , x) <body = b (int64 i, bool k, float[2] s)
+            => (bool j, float[2] r, float[2] t) {
+            j = Identity(k)  r = Exp(s)  t = Sin(s)
           }>
         }""",
         {"x": (2,), "n": np.array(2, np.int64)},
