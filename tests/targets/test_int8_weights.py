@@ -11,7 +11,7 @@ from rewriting import Build
 from workaround_cases import FLOATS, T, changed
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights
+from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights, write_zero_point
 
 WEIGHTS = np.array([[1, -2], [3, 0], [5, 6], [-128, 127]], np.int8)
 
@@ -97,3 +97,16 @@ def test_weights_that_stay() -> None:
     assert kept(lambda b, q, x: b.MatMul(x, b.DequantizeLinear(q, b.scalar(0.5, T.FLOAT))),
                 q=WEIGHTS, x=FLOATS)  # fmt: skip
     assert kept(stored, q=np.ones((3, 4), np.int8))
+
+
+@pytest.mark.parametrize(
+    ("zero", "scale", "is_written"),
+    [(None, 0.5, False), (None, [0.5, 2], True), ([0, 7], [0.5, 2], False)],
+)
+def test_zero_points_of_several_scales(zero: object, scale: object, is_written: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        result: oir.Value = b.MatMul(x, dequantized(b, zero, scale))
+        return result
+
+    nodes = changed(build, "DequantizeLinear", write_zero_point, x=FLOATS)
+    assert (nodes is not None) == is_written

@@ -17,7 +17,7 @@ from hlo2onnx.targets.workarounds.fusions import (
     keep_shift_apart,
     spell_out_normalization,
 )
-from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights
+from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights, write_zero_point
 from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
 from hlo2onnx.targets.workarounds.lost_axes import move_axes
 from hlo2onnx.targets.workarounds.matmul_scale import spell_out_scale
@@ -42,7 +42,10 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     ],
     "Clip": [("slow_where", clamp_first)],
     "Conv": [("WeightBiasQuantization", keep_bias_apart)],
-    "DequantizeLinear": [("QDQSelectorActionTransformer", spell_out_weights)],
+    "DequantizeLinear": [
+        ("QDQSelectorActionTransformer", spell_out_weights),
+        ("saturates_int8", write_zero_point),
+    ],
     "Div": [
         ("DivMulFusion", spell_out_reciprocal),
         ("DivMulFusion", move_axes),

@@ -57,6 +57,19 @@ def spell_out_weights(builder: GraphBuilder, node: oir.Node) -> oir.Value | None
     return value
 
 
+def write_zero_point(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
+    """A DequantizeLinear of int8 with several scales and no zero point, with one of zeros.
+
+    Where ONNX Runtime makes int8 unsigned (`session.x64quantprecision`), it adds one zero point for
+    all scales, and then refuses the node.
+    """
+    q, scale, zero = (*node.inputs, None)[:3]
+    dims = None if scale is None else static_shape(scale)
+    if q is None or zero is not None or dtype_of(q) != oir.DataType.INT8 or not dims:
+        return None
+    return builder.like(node, [q, scale, builder.const(np.zeros(dims, np.int8))])
+
+
 _WIDE = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
 
