@@ -52,7 +52,7 @@ def check_libraries(libraries: object) -> Sequence[str]:
         UsageError: They are no list of paths.
     """
     paths = check_list("libraries", libraries, "paths, such as ['ops.so']")
-    return [str(path_of(item, "ops.so")) for item in paths]
+    return tuple(str(path_of(item, "ops.so")) for item in paths)
 
 
 def path_of(path: object, example: str) -> Path:
