@@ -57,6 +57,8 @@ def test_two_layers_are_judged_by_the_evaluation_in_f64() -> None:
     np.testing.assert_allclose(exact, expected, atol=1e-12)
     found = program.verify(x)
     assert found.ok, found
+    if jax.__version_info__ >= (0, 12):  # in 0.10 XLA's results move as much as they differ
+        assert not any(item.remark for item in found.optimized), found
 
 
 def _other_axis(model: onnx.ModelProto) -> None:

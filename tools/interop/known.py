@@ -87,7 +87,7 @@ REASONS = {
         {"x": (2,), "n": np.array(2, np.int64)},
     ),
     "stacks without a condition": Reason(
-        "It makes no trip of such a Loop, and cannot stack no rows.",
+        "It makes no trip of a Loop without a condition, and cannot stack no rows.",
         ("onnx.reference",),
         "need at least one array to concatenate",
         (("diffusion", "game_of_life", "kdv", "navier_stokes", "rk4", "sod", "sod_f64"),),

@@ -112,11 +112,17 @@ def legalize(
 
 
 def _multiplies_int8(node: oir.Node) -> bool:
-    """Whether the runtime makes a product of quantized numbers of a node."""
+    """Whether the runtime makes a product of quantized numbers of a node, the second ones int8."""
+    if node.op_type not in ("Conv", "Gemm", "MatMul"):
+        return False
     makers = [x.producer() for x in node.inputs[:2] if x is not None]
-    return node.op_type in ("Conv", "Gemm", "MatMul") and all(
-        maker is not None and maker.op_type == "DequantizeLinear" for maker in makers
-    )
+    stored = [
+        maker.inputs[0]
+        for maker in makers
+        if maker is not None and maker.op_type == "DequantizeLinear"
+    ]
+    second = stored[1] if len(stored) == 2 else None
+    return second is not None and dtype_of(second) == oir.DataType.INT8
 
 
 def _raise(refusals: Sequence[Refusal]) -> None:

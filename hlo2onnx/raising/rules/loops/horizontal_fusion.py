@@ -9,6 +9,7 @@ from heapq import heapify, heappop, heappush
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
+from hlo2onnx.ir.nodes import BY_RECIPROCAL
 from hlo2onnx.ir.values import attributes_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import first
@@ -194,5 +195,6 @@ def _is_one_wide(x: oir.Value | None) -> bool:
 
 
 def _form(node: oir.Node) -> tuple[object, ...]:
-    """The attributes of a node that a pair must share."""
-    return (node.op_type, node.domain, len(node.inputs), len(node.outputs), attributes_of(node))
+    """What the nodes of a pair must share."""
+    counts = len(node.inputs), len(node.outputs)
+    return (node.op_type, node.domain, counts, attributes_of(node), BY_RECIPROCAL in node.meta)

@@ -271,7 +271,8 @@ class MatMulIntegerOperator(Rule):
         narrow = [_uncast(x) for x in (lhs, rhs)]
         need(None not in narrow, "an operand has more than 8 bits", node)
         types = [dtype_of(x) for x in narrow if x is not None]
-        is_mixed = types == [T.UINT8, T.INT8] and b.supports("BitwiseXor", T.UINT8)
+        is_mixed = types == [T.UINT8, T.INT8]
+        need(not is_mixed or b.supports("BitwiseXor", T.UINT8), "no BitwiseXor to shift b by 128")
         second = T.UINT8 if is_mixed else types[1]
         need(b.target.supports_pair("MatMulInteger.B", types[0], second, b.opset), "no kernel")
         x, y, zeros = _moved(lhs, b), _moved(rhs, b), []
