@@ -83,3 +83,12 @@ def test_what_the_target_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = {"x": np.ones((3, 4), np.uint8), "y": np.ones((4, 3), np.int8)}
     assert not fires(build, inputs, MatMulIntegerOperator(), opset=21)
     assert asked == [("MatMulInteger.B", T.UINT8, T.UINT8, 21)]
+
+
+def test_mixed_products_without_bitwise_xor() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.MatMul(wide(b, x), wide(b, y))
+
+    inputs = {"x": np.ones((3, 4), np.uint8), "y": np.ones((4, 3), np.int8)}
+    assert not fires(build, inputs, MatMulIntegerOperator(), opset=17)
+    assert fires(build, inputs, MatMulIntegerOperator(), opset=18)

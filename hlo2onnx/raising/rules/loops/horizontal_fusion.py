@@ -8,8 +8,8 @@ from heapq import heapify, heappop, heappush
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.nodes import BY_RECIPROCAL
+from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.values import attributes_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import first
