@@ -85,7 +85,7 @@ def compiled(bytecode: bytes) -> xla_client.LoadedExecutable:
     devices = xla_client.DeviceList((_device(),))
     try:
         return client.compile_and_load(bytecode, devices, xla_client.CompileOptions())
-    except jax.errors.JaxRuntimeError as error:
+    except (jax.errors.JaxRuntimeError, ValueError) as error:  # ValueError: from LLVM's containers
         raise VerificationError(f"XLA does not compile this module: {error}") from error
 
 

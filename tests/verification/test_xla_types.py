@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
+from jax.extend import backend
 from processes import run_python
 
 import hlo2onnx
 from hlo2onnx import VerificationError
-from hlo2onnx.verification.xla import ELEMENT_TYPES
+from hlo2onnx.verification.xla import ELEMENT_TYPES, XlaProgram
 
 UNKNOWN = ["f6E2M3FN", "f6E3M2FN"]
 PROGRAM = """
@@ -51,3 +53,21 @@ def test_unknown_types_reach_no_compiler(element: str) -> None:
     np.testing.assert_array_equal(program(np.float32([1, 2])), [1, 2])
     with pytest.raises(VerificationError, match=f"XLA has no element type {element}"):
         program.verify()
+
+
+class Overflowing:
+    """A client whose compiler fails as XLA of JAX 0.12 on an empty slice with a stride. That of
+    JAX 0.10 ends the process there."""
+
+    def local_devices(self) -> list[jax.Device]:
+        return list(jax.local_devices(backend="cpu"))
+
+    def compile_and_load(self, *_: object) -> None:
+        raise ValueError("SmallVector unable to grow.")
+
+
+def test_an_overflow_in_the_compiler_is_an_error_of_xla(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "get_backend", lambda _: Overflowing())
+    text = PROGRAM.format("f32")
+    with pytest.raises(VerificationError, match=r"does not compile this module: SmallVector"):
+        XlaProgram(text.encode())
