@@ -15,7 +15,7 @@ from hlo2onnx.analysis.loop_facts import LoopFacts
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.roundings import merges_unrounded
-from hlo2onnx.ir.traversal import all_nodes, nodes_in, subgraphs
+from hlo2onnx.ir.traversal import all_nodes, nodes_in
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.rewrite.large_graphs import use_count
@@ -150,16 +150,6 @@ class Rewriter(TargetBuilder):
         self.listed.clear()
         self.connected.clear()
         self.refused_together.clear()
-
-    def owner_of(self, node: oir.Node) -> oir.Node | None:
-        """The node in whose body a node is."""
-        body = node.graph
-        if not isinstance(body, oir.Graph) or body is self.main_graph:
-            return None
-        owner = self.owners.get(body)
-        if owner is not None and owner.graph is not None and body in subgraphs(owner):
-            return owner
-        return next((x for x in all_nodes(self.main_graph) if body in subgraphs(x)), None)
 
 
 class Rule(ABC):

@@ -21,8 +21,6 @@ class Costs:
     """Elements that are joined and parted again in the time that a node takes to start."""
     copied_elements_per_node: float = math.inf
     """Elements that Concat, Slice or Split copy in rows in the time that a node takes to start."""
-    fewest_fused_nodes: float = 1
-    """Nodes that fusing two equal parts of a body must save."""
     gathered_elements: float = 1
     """Elements that a Gather may copy for each element that is wanted, instead of one Slice."""
     scattered_part: float = 1
@@ -150,11 +148,6 @@ class Costs:
     of matrices: at 3 places they take 0.25 to 0.7 of its time, at 5 up to 2 times."""
     matmul_conv_work: float = 0
     """Multiplications for each place of the kernel that such a convolution must have."""
-    matmul_conv_kernel: float = math.inf
-    """Elements of a kernel that is computed in each call, for each element of the image and the
-    result, from which on products take it as it is and Conv would transpose it: 3 x 3 x 512 x 512
-    for an image of 4 x 4 takes 0.65 ms instead of 3.1, 3 x 3 x 64 x 64 for 32 x 32 takes 0.4 ms in
-    both ways."""
     max_pool_window: float = 1024
     """Elements of the largest window of a MaxPool. It takes time in proportion to the product of
     the window's extents, pooling axis by axis to its logarithm."""
@@ -191,10 +184,6 @@ class Costs:
     selected_elements: float = math.inf
     """Elements from which on integers are chosen by arithmetic where `Flags.slow_where`: 1,000,000
     take 0.4 ms, and with Where 0.7 ms or, if the conditions are random, 7 ms."""
-    skipped_elements: float = math.inf
-    """Elements from which on an If skips what no condition selects."""
-    skipped_nodes: float = 20
-    """Fewest nodes that it must skip. Where it skips nothing, it takes about the time of two."""
     transposed_batch: float = math.inf
     """Fewest small matrices that are transposed with the batch last, where
     `Flags.slow_transposes`: it takes five nodes instead of one."""

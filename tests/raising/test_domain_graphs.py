@@ -16,7 +16,6 @@ from rewriting import model_of
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.loops.horizontal_fusion import HorizontalFusion
 from hlo2onnx.raising.rules.loops.loop_to_scan import LoopToScan
 from hlo2onnx.raising.rules.loops.loop_unroll import LoopUnroll
 from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize, SinkStackedOutputs
@@ -56,11 +55,6 @@ FOREIGN: dict[str, tuple[Any, Any]] = {
                        b.slice(h, [1], [5], axes=[1])], 1)], []
         ),
     ),
-    "horizontal-fusion": (HorizontalFusion(), lambda b, x, i, h: (
-        [b.Add(*(b.concat([foreign(b, "Neg", b.Abs(b.Neg(b.Abs(p)))) for p in
-                           b.outputs("Split", v, b.i64([1, 2]), axis=0, n_outputs=2)], 0)
-                 for v in (h, b.Relu(h))))], []
-    )),
 }  # fmt: skip
 
 
@@ -90,4 +84,4 @@ def test_the_order_of_phases() -> None:
     rules first."""
     assert Lstm.phase == Gru.phase == 0
     late = SlicesToSplit.phase
-    assert Lstm.phase < LoopUnroll.phase < LoopToScan.phase == HorizontalFusion.phase == late
+    assert Lstm.phase < LoopUnroll.phase < LoopToScan.phase == late

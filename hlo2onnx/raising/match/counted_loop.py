@@ -111,12 +111,6 @@ def has_condition(loop: oir.Node) -> bool:
     return loop.inputs[1] is not None or origin(body.outputs[0]) is not body.inputs[1]
 
 
-def loop_around(b: Rewriter, node: oir.Node) -> oir.Node | None:
-    """The Loop whose body has a node."""
-    owner = b.owner_of(node)
-    return owner if owner is not None and owner.op_type == "Loop" else None
-
-
 def has_one_shape(b: Rewriter, value: oir.Value) -> bool:
     """Whether a value of a body has the same shape in every trip, so that a loop can stack it.
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
@@ -25,7 +23,6 @@ from hlo2onnx.raising.rules.algebra.selections import (
     ReduceOfNot,
     ReplaceZero,
     SelectBooleans,
-    SumOfChoices,
     WhereOfNot,
     ZeroOrSmall,
 )
@@ -244,79 +241,6 @@ def test_a_reduction_beside_an_extent_that_may_be_0() -> None:
 
 def test_before_opset_20_nothing_reduces_booleans() -> None:
     Rewrite(reduced("ReduceMax"), INPUTS, ReduceBooleans(), opset=19).nothing()
-
-
-def halves(
-    one: float, other: float, swapped: bool = False, d_again: bool = False, of: str = ""
-) -> Build:
-    """The sum of two selections between x, or a function of x, and 0."""
-
-    def build(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
-        x = b.op(of, x) if of else x
-        pairs = [[b.scalar(one, T.FLOAT), x], [x, b.scalar(other, T.FLOAT)]]
-        first, second = pairs[:: -1 if swapped else 1]
-        return b.Add(b.Where(c, *first), b.Where(d if d_again else c, *second))
-
-    return build
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-def test_sum_of_choices(swapped: bool) -> None:
-    Rewrite(halves(0.0, 0.0, swapped), INPUTS, SumOfChoices()).gives("Sum")
-    Rewrite(halves(-0.0, -0.0, swapped, of="Neg"), INPUTS, SumOfChoices()).gives("Neg")
-
-
-def test_sum_of_choices_whose_zeros_have_no_sign() -> None:
-    def compared(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
-        return b.Less(halves(0.0, 0.0)(b, c, d, x, y, k), y)
-
-    Rewrite(halves(0.0, 0.0, of="Abs"), INPUTS, SumOfChoices()).gives("Abs")
-    Rewrite(compared, INPUTS, SumOfChoices()).gives("Less")
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32"])
-def test_sum_of_choices_of_negative_zeros(dtype: str) -> None:
-    """ONNX Runtime takes x for an Add of x and 0, and so would give -0."""
-    x = np.array([0, 0, -2, 3], dtype)
-    c = np.array([True, False, True, False])
-
-    def chosen(x: jax.Array, c: jax.Array) -> jax.Array:
-        return (jnp.where(c, 0, -x) + jnp.where(c, -x, 0)).reshape(2, 2)
-
-    run = against_jax(chosen, x, c).bit_exact()
-    run.has_no("Where")
-    assert run.program.report.rules["sum-of-choices"] == 1
-
-
-def of_two_tensors(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
-    zero = b.scalar(0, T.FLOAT)
-    return b.Add(b.Where(c, zero, x), b.Where(c, y, zero))
-
-
-def same_side(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
-    zero = b.scalar(0, T.FLOAT)
-    return b.Add(b.Where(c, zero, x), b.Where(c, zero, x))
-
-
-def expanded_by_the_condition(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
-    condition, zero = b.unsqueeze(c, [1]), b.scalar(0, T.FLOAT)
-    return b.Add(b.Where(condition, zero, x), b.Where(condition, x, zero))
-
-
-OTHER_SUMS: dict[str, Build] = {
-    "zeros of two signs": halves(0.0, -0.0),
-    "other numbers": halves(0.0, 1.0),
-    "one number": halves(1.0, 0.0),
-    "two conditions": halves(0.0, 0.0, d_again=True),
-    "two tensors": of_two_tensors,
-    "the same side": same_side,
-    "a condition with more axes": expanded_by_the_condition,
-}
-
-
-@pytest.mark.parametrize("name", OTHER_SUMS)
-def test_other_sums(name: str) -> None:
-    Rewrite(OTHER_SUMS[name], INPUTS, SumOfChoices()).nothing()
 
 
 def kept_from_zero(

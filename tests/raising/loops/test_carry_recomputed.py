@@ -15,12 +15,10 @@ from rewriting import fires
 from verified import verified
 
 import hlo2onnx
-from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.raising.rules.loops.carry_recomputed import CarryRecomputed
 
 X = np.array([0.5, 2.0, 3.0], np.float32)
 NAME = "carry-recomputed"
-INNER = "carry-inner-loops"
 
 
 def loop(measure: Callable[[Any], Any], step: Callable[[Any, Any], Any]) -> Callable[[Array], Any]:
@@ -146,95 +144,3 @@ def test_what_may_fail_does_not_run_before_the_loop(op_type: str, first: str) ->
         return b.outputs("Loop", *given, body=body, n_outputs=2, types=types)[1]
 
     assert fires(build, {"x": X}, CarryRecomputed()) == wanted
-
-
-def newton(x: Any, steps: int = 5, start: float = 1.0, parts: int = 3) -> Any:
-    """A cube root by an inner loop, whose length depends on x."""
-    return lax.while_loop(
-        lambda s: (s[0] < steps) & (jnp.abs(s[1] ** 3 - x) > 1e-6),
-        lambda s: (s[0] + 1, (2 * s[1] + x / s[1] ** 2) / parts),
-        (0, jnp.float32(start)),
-    )[1]
-
-
-def ends(first: Callable[[Any], Any], second: Callable[[Any], Any], stop: Any = 3.0) -> Any:
-    """Steps from a to b that compute a function at both ends."""
-
-    def function(x: Array) -> Any:
-        def step(s: Any) -> Any:
-            a, b, total = s
-            return b, b + 0.1 + x[0] / 9, total + second(b) * x - first(a)
-
-        return lax.while_loop(lambda s: s[0] < stop, step, (0.0, 0.5, x))[2]
-
-    return function
-
-
-def branch(x: Any) -> Any:
-    return lax.cond(x > 1, lambda: newton(x), lambda: newton(x + 1, 3))
-
-
-def clamped(x: Array) -> Any:
-    """The next trip starts at the end of this one, which is never above 1, as in diffrax."""
-
-    def step(s: Any) -> Any:
-        a, b, total = s
-        after = b + 0.25
-        after = jnp.where(after > 0.99, 1.0, after)
-        return jnp.minimum(b, 1.0), after, total + newton(b) * x - newton(a)
-
-    return lax.while_loop(lambda s: s[0] < 1, step, (0.0, 0.1, x))[2]
-
-
-BOTH_ENDS = {
-    "clamped ends": clamped,
-    "loop": ends(newton, newton),
-    "branch with loops": ends(branch, branch),
-    "more around the loop": ends(*[lambda a: jnp.sin(newton(a + 2))] * 2),
-    "keys": ends(
-        lambda a: jax.random.normal(jax.random.key(jnp.int32(newton(a) * 99))),
-        lambda b: jax.random.normal(jax.random.key(jnp.int32(newton(b) * 99))),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BOTH_ENDS)
-def test_inner_loops_at_both_ends(name: str) -> None:
-    """One of them runs in each trip, with the same numbers. Known ends are computed beforehand, if
-    there are not too many of them."""
-    function, known = BOTH_ENDS[name], {"constant-trips"}
-    program = verified(function, X, without=known)
-    assert program.report.rules[INNER] == 1
-    plain = hlo2onnx.translate(jax.jit(function).lower(X), without={INNER, NAME, *known})
-    inner = [inner_loops(each.model) for each in (program, plain)]
-    assert inner[0] < inner[1]
-    for scale in (1, -1, 0, np.nan):
-        x = X * np.float32(scale)
-        np.testing.assert_array_equal(program(x), plain(x))
-
-
-def inner_loops(model: oir.Model) -> int:
-    """Nodes with bodies in the body of the last loop."""
-    last = [node for node in model.graph if node.op_type == "Loop"][-1]
-    return sum(bool(subgraphs(node)) for node in all_nodes(last.attributes["body"].as_graph()))
-
-
-def shifted(x: Array) -> Any:
-    """The second end is not where the next trip starts."""
-    step = lambda s: (s[1] + 0.125, s[1] + 0.1, s[2] + newton(s[1]) - newton(s[0]))  # noqa: E731
-    return lax.while_loop(lambda s: s[0] < 3, step, (0.0, 0.5, x))[2]
-
-
-OTHERS: dict[str, Callable[[Array], Any]] = {
-    "another start": ends(newton, lambda b: newton(b, start=2.0)),
-    "another limit": ends(newton, lambda b: newton(b, 6)),
-    "another body": ends(newton, lambda b: newton(b, parts=4)),
-    "another place": shifted,
-    "no trip": ends(newton, newton, stop=-1.0),
-    "no loop": ends(jnp.sin, jnp.sin),
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_other_loops_at_both_ends(name: str) -> None:
-    assert not verified(OTHERS[name], X).report.rules[INNER]

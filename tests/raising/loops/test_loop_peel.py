@@ -177,11 +177,10 @@ def draws(limit: int, x: Array) -> Array:
     return lax.while_loop(going, step, (0, True, x[0]))[2]
 
 
-@pytest.mark.parametrize(("limit", "table"), [(12, "trip-table"), (1000, "first-trips-table")])
-def test_a_trip_reads_its_number(limit: int, table: str) -> None:
-    function = lambda x: draws(limit, x)  # noqa: E731
+def test_a_trip_reads_its_number() -> None:
+    function = lambda x: draws(12, x)  # noqa: E731
     program = verified(function, X)
-    assert program.report.rules[table]
+    assert program.report.rules["trip-table"]
     assert program.report.rules[NAME] == 1
     for scale in (1, -9, 20, np.nan):
         x = X * np.float32(scale)

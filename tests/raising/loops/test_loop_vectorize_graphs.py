@@ -25,7 +25,6 @@ from loop_graphs import (
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.loops.loop_to_scan import LoopToScan
 from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize, SinkStackedOutputs
-from hlo2onnx.raising.rules.loops.shifted_carry import ShiftedCarry
 
 W = numbers(4, 4)
 WIDE = np.arange(20_000, dtype=np.float32)
@@ -209,9 +208,7 @@ def test_a_stack_of_drawn_numbers_is_no_stack_of_one() -> None:
     LoopRewrite(build, {"h": H}, LoopVectorize(), opset=21).nothing()
 
 
-@pytest.mark.parametrize(
-    "rule", [LoopVectorize(), SinkStackedOutputs(), ShiftedCarry(), LoopToScan()]
-)
+@pytest.mark.parametrize("rule", [LoopVectorize(), SinkStackedOutputs(), LoopToScan()])
 def test_loops_with_a_condition_stay(rule: Any) -> None:
     body: Body = lambda b, x, i, h: ([b.Exp(row(b, x, i))], [b.Exp(h)])  # noqa: E731
     rewrite(body, rule, stopped=True).nothing()

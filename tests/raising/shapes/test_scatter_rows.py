@@ -1,4 +1,4 @@
-"""Scatters to known rows on small graphs: rows read from them, chains."""
+"""Scatters to known rows on small graphs: rows read from them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import pytest
 from rewriting import Build, Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.shapes.scatter_rows import (
-    ComposeScatters,
-    SliceOfScatter,
-)
+from hlo2onnx.raising.rules.shapes.scatter_rows import SliceOfScatter
 
 B, V = GraphBuilder, oir.Value
 INPUTS = {
@@ -74,55 +71,3 @@ OTHER_SLICES: dict[str, Build] = {
 @pytest.mark.parametrize("name", OTHER_SLICES)
 def test_other_slices(name: str) -> None:
     Rewrite(OTHER_SLICES[name], INPUTS, SliceOfScatter()).nothing()
-
-
-def twice(first: Sequence[int], second: Sequence[int], **attributes: str) -> Build:
-    def build(b: B, x: V, y: V, z: V, c: V) -> V:
-        return scatter(b, scatter(b, x, first, y), second, z, **attributes)
-
-    return build
-
-
-CHAINS: dict[str, tuple[Build, tuple[str, ...]]] = {
-    "other rows": (twice([1, 3], [4, 0]), ("Concat", "ScatterND")),
-    "the same rows": (twice([1, 3], [3, 1]), ("ScatterND",)),
-    "one of them": (twice([1, 3], [3, 5]), ("Slice", "Concat", "ScatterND")),
-    "the first": (twice([-5, 3], [1, 5]), ("Slice", "Concat", "ScatterND")),
-}
-
-
-@pytest.mark.parametrize("name", CHAINS)
-def test_chains(name: str) -> None:
-    build, nodes = CHAINS[name]
-    Rewrite(build, INPUTS, ComposeScatters()).gives(*nodes)
-
-
-def test_all_rows_in_order() -> None:
-    def build(b: B, x: V, y: V, z: V, c: V) -> V:
-        w = b.Neg(y)
-        return b.Abs(scatter(b, scatter(b, scatter(b, x, [0, 1], y), [2, 3], z), [4, 5], w))  # type: ignore[no-any-return]
-
-    Rewrite(build, INPUTS, ComposeScatters()).gives("Neg", "Concat", "Concat", "Abs")
-
-
-def kept_apart(b: B, x: V, y: V, z: V, c: V) -> V:
-    """The middle one of three rows is written again."""
-    three = b.concat([y, b.slice(z, [0], [1], axes=[0])], 0)
-    return scatter(b, scatter(b, x, [1, 2, 3], three), [2, 5], z)
-
-
-def other_reader(b: B, x: V, y: V, z: V, c: V) -> Sequence[V]:
-    inner = scatter(b, x, [1, 2], y)
-    return [b.Neg(inner), scatter(b, inner, [3, 4], z)]
-
-
-OTHER_CHAINS: dict[str, Build] = {
-    "rows that stay are apart": kept_apart,
-    "another reader": other_reader,
-    "a sum": twice([1, 2], [2, 3], reduction="add"),
-}
-
-
-@pytest.mark.parametrize("name", OTHER_CHAINS)
-def test_other_chains(name: str) -> None:
-    Rewrite(OTHER_CHAINS[name], INPUTS, ComposeScatters()).nothing()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import copysign
 from typing import Final
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.zero_signs import is_never_negative_zero, is_zero_sign_lost
 from hlo2onnx.ir.values import (
     FLOATS,
     INTEGERS,
@@ -100,38 +98,6 @@ class SelectBooleans(Rule):
             result = b.Xor(y, b.And(condition, b.Xor(x, y)))
         need(shape_of(result) == shape, "a constant expands the others", node)
         return result
-
-
-class SumOfChoices(Rule):
-    """Where(c, 0, x) + Where(c, x, 0) -> Sum(x, 0); -> x, if nothing shows that x is -0
-
-    Legal if all zeros have one sign: an element is 0 + x or x + 0. This is x except for -0 + 0, and
-    so for integers and for zeros that are -0. Gradients of selections are summed like this.
-    """
-
-    name = "sum-of-choices"
-    anchors = frozenset({"Add"})
-    sources = frozenset({"Where"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        one, other = (maker_of(x, "Where") for x in operands(node))
-        need(one is not None and other is not None, "a term is no selection", node)
-        assert one is not None
-        assert other is not None
-        condition, *choices = operands(one)
-        again, *opposite = operands(other)
-        need(condition is again, "the conditions differ", node)
-        for x, zero, same, last in ((*choices, *opposite[::-1]), (*choices[::-1], *opposite)):
-            if x is same and const_number(zero) == 0:
-                signs = {copysign(1, float(z)) for z in map(const_number, (zero, last)) if z == 0}
-                need(len(signs) == 1 and const_number(last) == 0, "the zeros have two signs", node)
-                need(shape_of(x) == shape_of(node.outputs[0]), "the condition expands x", node)
-                hidden = dtype_of(x) not in FLOATS or signs == {-1} or is_never_negative_zero(x)
-                if hidden or is_zero_sign_lost(node.outputs[0]):
-                    return x
-                need(b.supports("Sum", dtype_of(x)), "the sign of a zero may be seen", node)
-                return b.Sum(x, b.scalar(0, dtype_of(x)))  # not Add: runtimes take x + 0 for x
-        raise Refusal("it does not select 0 and the same", node)
 
 
 class ReplaceZero(Rule):

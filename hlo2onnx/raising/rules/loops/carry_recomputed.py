@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import onnx_ir as oir
 
@@ -43,7 +43,6 @@ class CarryRecomputed(Rule):
         body = node.attributes["body"].as_graph()
         has_condition = origin(body.outputs[0]) is not body.inputs[1]
         need(has_condition, "it has no condition that is computed in the body", node)
-        need(self.may_repeat(body), "no two loops or branches in its body are alike", node)
         following = _following(body, makes_a_trip(node))
         dead = _replaceable(body, following)
         owners = {inner: one for one in dead for inner in _inner_nodes(one)}
@@ -54,43 +53,10 @@ class CarryRecomputed(Rule):
             if any(owners.get(reader, reader) not in dead for reader in x.consumers())
         ]
         need(read, "no trip computes again what the trip before has computed", node)
-        need(self.is_worth_it(dead), "no loop or branch is computed again", node)
         copied = sum(following[x].is_graph_output() for x in read)
         need(copied < len(dead), "as many values would be copied", node)
         need(all(has_one_shape(b, x) for x in read), "a value changes its shape", node)
         return _carried(b, node, {x: following[x] for x in read})
-
-    def may_repeat(self, body: oir.Graph) -> bool:
-        """Whether a trip may compute again what the rule is for."""
-        return True
-
-    def is_worth_it(self, nodes: Iterable[oir.Node]) -> bool:
-        """Whether the rule takes these nodes, among others."""
-        return True
-
-
-class CarryInnerLoops(CarryRecomputed):
-    """Loop(while c: y = Loop(g(s)), z = Loop(g(u)), s = u) -> Loop(y, while c: y = Loop(g(u)))
-
-    A trip ends where the next one starts, and a function that has a loop or a branch is computed at
-    both ends. Legal as in `carry-recomputed`, if the bodies of both have the same nodes, which read
-    these states or the same values. Stochastic differential equations look up a Brownian motion
-    like this.
-    """
-
-    name = "carry-inner-loops"
-    # `batch-threefry` joins the random numbers of both ends.
-    phase = 1
-
-    def may_repeat(self, body: oir.Graph) -> bool:
-        """Whether two nodes with bodies are alike, apart from what they read."""
-        owners = [(node, inner) for node in nodes_in(body) if (inner := subgraphs(node))]
-        keys = [(node_key(node, ()), tuple(map(len, inner))) for node, inner in owners]
-        return len(set(keys)) < len(keys)
-
-    def is_worth_it(self, nodes: Iterable[oir.Node]) -> bool:
-        """Whether one of the nodes has a body."""
-        return any(map(subgraphs, nodes))
 
 
 def _following(body: oir.Graph, makes_a_trip: bool) -> Following:

@@ -13,7 +13,6 @@ from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, present, sh
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import copy_nodes, makers_within
 from hlo2onnx.raising.match.counted_loop import release, separate
-from hlo2onnx.raising.match.value_numbering import are_same, have_same_bits
 from hlo2onnx.raising.match.views import both_orders, maker_of, operands
 from hlo2onnx.raising.match.views import first as first_operand
 from hlo2onnx.rewrite.large_graphs import replace_uses
@@ -74,7 +73,7 @@ class EqualBranches(Rule):
         equal = _equal_number(first_operand(node))
         shared: dict[int, oir.Value] = {}
         for k, (x, y) in enumerate(zip(first, second, strict=True)):
-            if are_same(x, y):
+            if _are_same(x, y):
                 shared[k] = x
             elif equal is not None and _is_constant_given(x, y, equal):
                 makers = makers_within(branches[1], [y])
@@ -110,7 +109,7 @@ def _equal_number(condition: oir.Value) -> dict[oir.Value, np.ndarray] | None:
 def _is_constant_given(x: oir.Value, y: oir.Value, known: Mapping[oir.Value, np.ndarray]) -> bool:
     """Whether one value is a constant, and another one is the same if some values are known."""
     constant, computed = const_of(x), known_array(y, given=known)
-    return constant is not None and computed is not None and have_same_bits(constant, computed)
+    return constant is not None and computed is not None and _have_same_bits(constant, computed)
 
 
 def _is_kept(after: oir.Value, state: oir.Value, start: oir.Value) -> bool:
@@ -118,7 +117,7 @@ def _is_kept(after: oir.Value, state: oir.Value, start: oir.Value) -> bool:
     pending, seen = [after], set[oir.Value]()
     while pending:
         value = origin(pending.pop())
-        if value in seen or value is state or are_same(value, start):
+        if value in seen or value is state or _are_same(value, start):
             continue
         seen.add(value)
         maker = value.producer()
@@ -133,3 +132,16 @@ def _is_kept(after: oir.Value, state: oir.Value, start: oir.Value) -> bool:
         else:
             return False
     return True
+
+
+def _are_same(x: oir.Value, y: oir.Value) -> bool:
+    """Whether two values are copies of one value, or constants with the same bits."""
+    if origin(x) is origin(y):
+        return True
+    mine, other = const_of(x), const_of(y)
+    return mine is not None and other is not None and _have_same_bits(mine, other)
+
+
+def _have_same_bits(one: np.ndarray, other: np.ndarray) -> bool:
+    same = (one.dtype, one.shape) == (other.dtype, other.shape)
+    return same and one.tobytes() == other.tobytes()

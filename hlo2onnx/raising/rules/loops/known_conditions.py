@@ -1,8 +1,8 @@
-"""In a branch and in a trip the condition is known."""
+"""In a branch the condition is known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import onnx_ir as oir
@@ -37,50 +37,9 @@ class KnownConditions(Rule):
         return b.node("If", [first(node)], graphs, types)
 
 
-class KnownStates(Rule):
-    """Loop(while c: s = f(s, c), c = p(s)) -> Loop(while c: s = f(s, True), c = p(s))
-
-    A state that the condition for another trip is, or needs, holds the same number in every trip.
-    Legal if it has one element and starts with that number, from a constant or as needed for the
-    first trip. A `jax.vmap` over one lane masks the states of a while loop with its condition.
-    """
-
-    name = "known-state"
-    anchors = frozenset({"Loop"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
-        body = node.attributes["body"].as_graph()
-        need(node.inputs[1] is not None, "only the number of its trips ends it", node)
-        after = dict(_implied(body.outputs[0], True))
-        first_trip = dict(_implied(node.inputs[1], True))
-        known = {
-            state: after[end]
-            for state, end, start in zip(
-                body.inputs[2:], body.outputs[1:], node.inputs[2:], strict=False
-            )
-            if end in after and state.uses() and _starts_with(b, start, after[end], first_trip)
-        }
-        need(known, "no state that the body reads is its condition", node)
-        for state, truth in known.items():
-            for reader, index in state.uses():
-                replace_input(reader, index, _filled(b, state, truth))
-        types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
-        return b.node("Loop", node.inputs, {"body": body}, types)
-
-
-def _starts_with(
-    b: Rewriter, start: oir.Value | None, truth: bool, first_trip: Mapping[oir.Value, bool]
-) -> bool:
-    """Whether a state of the first trip is known to hold this number."""
-    if start is None:
-        return False
-    known = b.facts.truth(start)
-    return (first_trip.get(start) if known is None else known) == truth
-
-
-def _implied(value: oir.Value | None, truth: bool) -> Iterator[tuple[oir.Value, bool]]:
+def _implied(value: oir.Value, truth: bool) -> Iterator[tuple[oir.Value, bool]]:
     """The values of one element that are known if this one is, with itself."""
-    if value is None or size_of(value) != 1 or value.const_value is not None:
+    if size_of(value) != 1 or value.const_value is not None:
         return
     yield value, truth
     node = value.producer()

@@ -1,4 +1,4 @@
-"""What the first trips of a Loop compute by their number is computed before it."""
+"""What the trips of a Loop compute by their number is computed before it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
 from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, present, shape_of, size_of
@@ -23,8 +22,6 @@ from hlo2onnx.raising.vectorize.trip_rows import MOST_TRIPS
 from hlo2onnx.rewrite.large_graphs import replace_uses
 from hlo2onnx.rewrite.replace import remove_makers
 
-_FIRST_TRIPS = 16
-"""Trips of a table if the loop may make any number of them: most loops end earlier."""
 _FEWEST_SAVED = 8
 """Nodes that a trip must be spared, besides the reads."""
 _MOST_NODES = 128
@@ -56,47 +53,11 @@ class TripTable(Rule):
         need(_may_pay(node), _LITTLE, node)
         for is_constant in (True, False):
             tables = _Tables(b, node, most, is_constant)
-            if tables.pay(0):
+            if tables.pay():
                 with tables.at_start():
                     tables.replace_by(tables.read())
                 return _again(b, node)
         raise Refusal(_LITTLE, node)
-
-
-class FirstTripsTable(Rule):
-    """Loop(while c: f(i, x)) -> t = f([0, ..., 15], x); Loop(while c: If(i < 16, t[i], f(i, x)))
-
-    As `trip-table`, for loops that may make any number of trips. Done if more than 16 trips would
-    make tables that are slower to compute.
-    """
-
-    name = "first-trips-table"
-    anchors = frozenset({"Loop"})
-    phase = 2
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
-        need(has_condition(node), "loop-vectorize takes it", node)
-        most = most_trips(node, b.facts)
-        need(most is None or most > _FIRST_TRIPS, "it makes few trips", node)
-        flags = b.target.flags
-        branches = not (flags.no_if or flags.no_nested_loops or flags.no_outer_values_in_branches)
-        need(branches, "the target runs no branches in a loop", node)
-        number = b.facts.int_range(node.attributes["body"].as_graph().inputs[0])
-        is_held = number is not None and number.within(*range_of_type(oir.DataType.INT32))
-        need(is_held or not flags.narrows_i64, "the target may not hold the trip's number", node)
-        need(_may_pay(node), _LITTLE, node)
-        tables = _Tables(b, node, _FIRST_TRIPS)
-        need(tables.pay(2), _LITTLE, node)
-        with tables.at_start():
-            inside = b.Less(tables.number, b.i64(_FIRST_TRIPS))
-            with b.subgraph([], f"{b.scope}/first") as first:
-                first.outputs.extend(tables.read())
-            with b.subgraph([], f"{b.scope}/later") as later:
-                later.outputs.extend(tables.copied())
-            types = [(dtype_of(x), shape_of(x)) for x in tables.cut]
-            graphs = {"then_branch": first, "else_branch": later}
-            tables.replace_by(b.node("If", [inside], graphs, types))
-        return _again(b, node)
 
 
 def _may_pay(loop: oir.Node) -> bool:
@@ -142,21 +103,12 @@ class _Tables:
             self._batch(node)
         self.cut = self._worth_reading(self._ends())
 
-    @property
-    def number(self) -> oir.Value:
-        """The number of the trip."""
-        return self._trips.number
-
-    def pay(self, cost: int) -> bool:
-        """Whether a trip is spared more nodes than it needs to read the tables.
-
-        Args:
-            cost: Nodes besides a Gather for each table.
-        """
+    def pay(self) -> bool:
+        """Whether a trip is spared more nodes than it needs to read the tables."""
         made = makers_within(self._trips.body, self.cut)
         stay = self._staying(self.cut)
         saved = sum(_weight(node) for node in made if node not in stay)
-        return len(made) <= _MOST_NODES and saved >= len(self.cut) + cost + _FEWEST_SAVED
+        return len(made) <= _MOST_NODES and saved >= len(self.cut) + _FEWEST_SAVED
 
     def at_start(self) -> AbstractContextManager[None]:
         """Within the block nodes go to the start of the body."""
@@ -166,15 +118,9 @@ class _Tables:
         """The rows of this trip."""
         rows, types = self._batcher.rows, [[(dtype_of(x), shape_of(x))] for x in self.cut]
         return [
-            self._b.op("Gather", rows[x], self.number, axis=0, types=each)
+            self._b.op("Gather", rows[x], self._trips.number, axis=0, types=each)
             for x, each in zip(self.cut, types, strict=True)
         ]
-
-    def copied(self) -> list[oir.Value]:
-        """The same, computed from the number of the trip."""
-        copies: dict[oir.Value, oir.Value] = {}
-        copy_nodes(self._b, makers_within(self._trips.body, self.cut), copies)
-        return [copies[x] for x in self.cut]
 
     def replace_by(self, values: Sequence[oir.Value]) -> None:
         """Makes the body read these values in place of those it computes."""
