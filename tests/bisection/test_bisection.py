@@ -68,6 +68,7 @@ def test_nothing_is_named_where_nothing_differs() -> None:
     assert max(found.errors.values()) < 1e-5
 
 
+@pytest.mark.wide
 def test_a_loop_whose_state_decides() -> None:
     def function(x: jax.Array) -> jax.Array:
         return jax.lax.while_loop(
@@ -79,6 +80,7 @@ def test_a_loop_whose_state_decides() -> None:
     assert (found.op.name, found.trips) == ("stablehlo.compare", (0,))
 
 
+@pytest.mark.wide
 def test_the_condition_of_the_first_trip() -> None:
     def function(x: jax.Array) -> jax.Array:
         return jax.lax.while_loop(lambda c: jnp.sum(jnp.cos(c)) < -4, lambda c: c * 1.5, x)
@@ -108,6 +110,7 @@ def test_loops_that_the_model_has_in_another_form(length: int) -> None:
     assert found.op.name == "stablehlo.exponential"
 
 
+@pytest.mark.wide
 def test_a_selection_that_became_a_branch() -> None:
     def function(x: jax.Array, n: jax.Array) -> jax.Array:
         def body(k: jax.Array, c: jax.Array) -> jax.Array:
@@ -123,6 +126,7 @@ def test_a_selection_that_became_a_branch() -> None:
     assert "Cos" in [node.operator for node in found.nodes]
 
 
+@pytest.mark.wide
 def test_a_branch_in_a_loop() -> None:
     def function(x: jax.Array) -> jax.Array:
         def body(k: int, c: jax.Array) -> jax.Array:
@@ -135,6 +139,7 @@ def test_a_branch_in_a_loop() -> None:
     assert (found.op.name, found.trips) == ("stablehlo.sine", (2,))
 
 
+@pytest.mark.wide
 def test_complex_numbers_and_half_precision() -> None:
     def phase(x: jax.Array) -> jax.Array:
         return jnp.abs(jnp.exp(1j * x) * (x + 2j) + 1.0)
@@ -152,6 +157,7 @@ def test_complex_numbers_and_half_precision() -> None:
     assert found.rewrites == ("computed in f32",)
 
 
+@pytest.mark.wide
 def test_values_that_do_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     def function(x: jax.Array) -> jax.Array:
         for factor in range(12):

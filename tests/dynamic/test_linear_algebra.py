@@ -134,6 +134,7 @@ RANDOM: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", RANDOM)
 def test_random_numbers(name: str) -> None:
     every_size(RANDOM[name], "b, 8")

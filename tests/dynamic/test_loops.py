@@ -98,6 +98,7 @@ def recurrent(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     return after, before
 
 
+@pytest.mark.wide
 def test_an_lstm_of_symbolic_length_is_the_operator() -> None:
     program = every_size(recurrent, "t, b, 8", sizes=(1, 2, 9))
     assert program.report.nodes["LSTM"] == 1

@@ -7,6 +7,7 @@ from collections import Counter
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from every_size import every_size
 
 import hlo2onnx
@@ -28,6 +29,7 @@ def test_scores_of_grouped_heads() -> None:
     assert counts[0] == counts[1]
 
 
+@pytest.mark.wide
 def test_attention_of_jax() -> None:
     """Of its unit axes nothing is left between the products and the Softmax."""
 

@@ -159,6 +159,7 @@ def test_integers_of_so_many_rows(
         np.testing.assert_array_equal(program(x), expected(x))
 
 
+@pytest.mark.wide
 def test_variances_over_images_of_any_size() -> None:
     """There are elements: nothing has to ask whether there are."""
 

@@ -20,6 +20,7 @@ def gradient(window: tuple[int, ...], strides: tuple[int, ...], padding: Any) ->
     return jax.grad(loss)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("window", "strides", "padding", "spec"),
     [

@@ -31,6 +31,7 @@ CUMULATIVE: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", CUMULATIVE)
 def test_cumulative(name: str) -> None:
     every_size(CUMULATIVE[name], "n, 3", sizes=(1, 2, 7, 33))
@@ -120,6 +121,7 @@ def test_regions_without_a_name() -> None:
     every_size(lambda x: jax.jvp(largest, (x,), (jnp.sin(x),))[1], "b, h, w, 2", sizes=(2, 5))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("stride", [1, 2, 4])
 @pytest.mark.parametrize(("initial", "function"), [(-jnp.inf, lax.max), (1.0, lax.mul)])
 def test_axes_that_are_shorter_than_a_window(stride: int, initial: float, function: Any) -> None:

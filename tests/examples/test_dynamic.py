@@ -54,6 +54,7 @@ def resized(example: Example, program: OnnxProgram, args: list[Any], size: int) 
     return resized
 
 
+@pytest.mark.wide
 def test_every_size(example: Example) -> None:
     program, args = translated(example)
     for size in SIZES:

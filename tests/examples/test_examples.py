@@ -118,6 +118,7 @@ HALF = [
 ]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("name", "dtype"), HALF)
 def test_half_precision(name: str, dtype: str) -> None:
     """Each op rounds once, as in XLA: the error to an f64 evaluation is at most twice XLA's."""

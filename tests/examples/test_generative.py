@@ -19,12 +19,14 @@ LARGER: list[tuple[str, Mapping[str, int]]] = [
 ]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("name", "sizes"), LARGER, ids=[name for name, _ in LARGER])
 def test_no_node_for_a_step_or_a_sample(name: str, sizes: Mapping[str, int]) -> None:
     with EXAMPLES[name].types():
         assert nodes(name, **sizes) == nodes(name)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", ["diffusion", "vae"])
 def test_the_key_is_data(name: str) -> None:
     """Every key draws what it draws in JAX, and no other key the same."""
@@ -40,6 +42,7 @@ def test_the_key_is_data(name: str) -> None:
     assert abs(drawn[0] - drawn[1]).max() > 1e-3
 
 
+@pytest.mark.wide
 def test_components_are_those_of_the_covariance() -> None:
     """Whitened coordinates of the samples themselves have unit variance and no correlation."""
     with EXAMPLES["pca"].types():

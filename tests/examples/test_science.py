@@ -139,6 +139,7 @@ def test_sod_writes_ghosts_and_cells_without_guards(name: str) -> None:
     assert sum(found.values()) <= 104
 
 
+@pytest.mark.wide
 def test_sod_f64_computes_in_f64() -> None:
     for gradient in (False, True):
         graph = translated("sod_f64", gradient).model.graph

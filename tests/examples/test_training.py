@@ -35,6 +35,7 @@ def curves(steps: int, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.array(wanted), np.array(found)
 
 
+@pytest.mark.wide
 def test_five_steps() -> None:
     wanted, found = curves(5, **TRAIN.small)
     np.testing.assert_allclose(found, wanted, rtol=1e-3)
@@ -48,6 +49,7 @@ def test_a_hundred_steps_reach_jaxs_loss_curve() -> None:
     np.testing.assert_allclose(found[-10:].mean(), wanted[-10:].mean(), rtol=0.05)
 
 
+@pytest.mark.wide
 def test_the_state_is_named_by_its_paths() -> None:
     step, args = TRAIN.build(**TRAIN.small)
     program = hlo2onnx.translate(jax.jit(step).lower(*args))

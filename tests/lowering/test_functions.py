@@ -309,6 +309,7 @@ def test_operators_that_do_not_fit(lowered: Any, options: Any, message: str) -> 
         translate(lowered, **options)
 
 
+@pytest.mark.wide
 def test_verification_compares_an_operator_with_its_decomposition() -> None:
     """What a composite is said to be need not be so."""
     wrong = named("Softmax", lambda x: jax.nn.softmax(2 * x))

@@ -154,6 +154,7 @@ def shapes(draw: st.DrawFn) -> tuple[list[int], int]:
     return shape, draw(st.integers(0, len(shape) - 1))
 
 
+@pytest.mark.wide
 @settings(max_examples=12, deadline=None, derandomize=True, database=None)
 @given(shapes(), st.sampled_from(sorted(TEXTS)), st.sampled_from(["f32", "f64"]))
 def test_any_shape(shape_and_axis: tuple[list[int], int], kind: str, element: str) -> None:

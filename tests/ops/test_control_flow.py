@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
+import pytest
 from jax import lax
 from lowered_loops import W, X, against_jax, body, loops, rnn
 
@@ -46,6 +47,7 @@ def test_nodes_of_branches_stay_where_they_are() -> None:
     assert "Exp" not in [node.op_type for node in run.program.model.graph]
 
 
+@pytest.mark.wide
 def test_loops_in_branches_and_branches_in_loops() -> None:
     def f(x: Any, n: Any) -> Any:
         def step(i: Any, c: Any) -> Any:

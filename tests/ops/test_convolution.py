@@ -382,6 +382,7 @@ def convolutions(draw: st.DrawFn) -> Case:
     )
 
 
+@pytest.mark.wide
 @given(convolutions())
 @settings(max_examples=12, deadline=None, derandomize=True)
 def test_any_convolution(case: Case) -> None:

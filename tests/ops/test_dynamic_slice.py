@@ -178,6 +178,7 @@ def slices(draw: st.DrawFn) -> tuple[list[int], list[Start], list[int]]:
     return dims, [start if draw(st.booleans()) else f"@{start}" for start in starts], sizes
 
 
+@pytest.mark.wide
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(slices(), st.sampled_from(["i32", "i64", "i8"]))
 def test_any_slice(drawn: tuple[list[int], list[Start], list[int]], index: str) -> None:

@@ -96,6 +96,7 @@ def test_computed_starts_are_clamped(start: int) -> None:
     updated((7, 5), (f"@{start}", start), (4, 2))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("index", ["i8", "i16", "i64", "ui8", "ui16", "ui32", "ui64"])
 def test_index_types(index: str) -> None:
     info = np.iinfo(numpy_type(index))
@@ -165,6 +166,7 @@ def cases(draw: st.DrawFn) -> tuple[list[int], list[Start], list[int]]:
     return dims, starts, sizes
 
 
+@pytest.mark.wide
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(cases())
 def test_any_window(drawn: tuple[list[int], list[Start], list[int]]) -> None:

@@ -347,6 +347,7 @@ module { func.func public @main(%arg0: tensor<64xf32>, %arg1: tensor<64xf32>) ->
 } }"""
 
 
+@pytest.mark.wide
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     st.lists(ANY_F32, min_size=64, max_size=64),

@@ -38,6 +38,7 @@ def vector(n: int, dtype: str = "float32") -> np.ndarray:
     return first
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize("n", [5, 8, 33, 70])
 def test_solution(fused: list[tuple[int, ...]], n: int, dtype: str) -> None:
@@ -46,6 +47,7 @@ def test_solution(fused: list[tuple[int, ...]], n: int, dtype: str) -> None:
     assert fused == [(n, n, n, 1)]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize(("n", "m"), [(5, 2), (8, 8), (33, 6), (70, 3)])
 def test_several_right_sides(fused: list[tuple[int, ...]], n: int, m: int, dtype: str) -> None:
@@ -54,12 +56,14 @@ def test_several_right_sides(fused: list[tuple[int, ...]], n: int, m: int, dtype
     assert fused == [(n, n, n, m)]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("n", [5, 40])
 def test_inverse(fused: list[tuple[int, ...]], n: int) -> None:
     like_jax(jnp.linalg.inv, matrix((n, n), "float32")).close()
     assert fused == [(n, n, n, n)]
 
 
+@pytest.mark.wide
 def test_exponential(fused: list[tuple[int, ...]]) -> None:
     """The quotient of a Pade approximant, in a branch."""
     like_jax(expm, matrix((6, 6), "float32")).close()
@@ -124,6 +128,7 @@ def test_inverses_of_matrices(fused: list[tuple[int, ...]], a: np.ndarray) -> No
     assert fused
 
 
+@pytest.mark.wide
 def test_right_side_with_nan() -> None:
     b = vector(6)
     b[1] = np.nan
@@ -152,6 +157,7 @@ def _reversed(b: jax.Array, order: jax.Array) -> jax.Array:
     return b[order[::-1]]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("moved", [_columns, _transposed_rows, _split_rows, _more_rows, _reversed])
 def test_right_sides_in_another_order(fused: list[tuple[int, ...]], moved: Solver) -> None:
     """The rows of the right-hand sides are not those of the matrix."""
@@ -165,6 +171,7 @@ def test_right_sides_in_another_order(fused: list[tuple[int, ...]], moved: Solve
     assert not fused
 
 
+@pytest.mark.wide
 def test_vectors_between_the_systems(fused: list[tuple[int, ...]]) -> None:
     """The second system solves for other columns than the first one."""
 
@@ -200,6 +207,7 @@ def _of_batch(a: jax.Array, b: jax.Array) -> object:
     return jnp.linalg.solve(jnp.stack([a, 2 * a]), jnp.stack([b, b])[..., None])
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("solver", [_two, _factors_too, _transposed, _in_loop, _of_batch])
 def test_factors_that_serve_more(fused: list[tuple[int, ...]], solver: Solver) -> None:
     """One elimination is enough for factors that are read more than once."""
@@ -207,11 +215,13 @@ def test_factors_that_serve_more(fused: list[tuple[int, ...]], solver: Solver) -
     assert not fused
 
 
+@pytest.mark.wide
 def test_matrices_of_few_rows_are_written_out(fused: list[tuple[int, ...]]) -> None:
     like_jax(jnp.linalg.solve, matrix((4, 4), "float32"), vector(4)).close()
     assert not fused
 
 
+@pytest.mark.wide
 def test_inside_of_a_loop(fused: list[tuple[int, ...]]) -> None:
     """A loop that factors a matrix of its own."""
 
@@ -222,6 +232,7 @@ def test_inside_of_a_loop(fused: list[tuple[int, ...]]) -> None:
     assert fused
 
 
+@pytest.mark.wide
 def test_fewer_loops() -> None:
     """No loop substitutes forwards: one eliminates, and others are in branches."""
     types = [jax.ShapeDtypeStruct(shape, np.float32) for shape in [(20, 20), (20,)]]

@@ -307,6 +307,7 @@ def test_collapsed_empty_slice_is_refused() -> None:
     Case((0,), (0, 1), (0,), (0,), (0,), 1, collapsed=(0,)).run()
 
 
+@pytest.mark.wide
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(window_layouts(), st.sampled_from(["i32", "i64", "ui8", "i16"]))
 def test_any_dimension_numbers(drawn: WindowLayout, index: str) -> None:

@@ -101,6 +101,7 @@ def test_integers_of_other_keys(name: str, impl: str) -> None:
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "draw",
     [
@@ -180,6 +181,7 @@ def test_floats(name: str) -> None:
         assert ulps(got, want, scale) <= limit
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", ["uniform", "normal"])
 def test_floats_of_other_keys(name: str) -> None:
     draw, limit, scale = FLOATS[name]
@@ -187,6 +189,7 @@ def test_floats_of_other_keys(name: str) -> None:
         assert ulps(got, want, scale) <= limit
 
 
+@pytest.mark.wide
 def test_normal_of_f64() -> None:
     """XLA's logarithm of f64 is quick, and its normal numbers off by 25 ULP: ours may not be."""
     with jax.enable_x64(True):

@@ -65,6 +65,7 @@ def eigh_of_upper(a: jax.Array) -> Any:
     return linalg.eigh(a, lower=False, symmetrize_input=False)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("function", [eigh, eigh_of_upper])
 @pytest.mark.parametrize("dtype", REAL_AND_COMPLEX)
 def test_eigenvectors(dtype: str, function: Callable[..., Any]) -> None:
@@ -121,6 +122,7 @@ def test_sizes_that_lapack_treats_otherwise(function: Callable[..., Any], size: 
     assert_exactly(function, diagonal(values, size, size))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("function", [jnp.linalg.eigh, jnp.linalg.svd])
 def test_the_identity(function: Callable[..., Any]) -> None:
     """Where every covariance matrix adaptation starts."""
@@ -165,6 +167,7 @@ def projectors(values: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
     return [space @ adjoint(space) for space in spaces]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("function", [eigh, eigh_of_upper])
 @pytest.mark.parametrize("dtype", REAL_AND_COMPLEX)
 def test_spaces_are_those_of_xla(dtype: str, function: Callable[..., Any]) -> None:

@@ -89,6 +89,7 @@ def test_nan_stays_in_its_matrix(function: Any) -> None:
         assert np.isnan(got[1]).any()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("function", [lower, upper])
 def test_nodes_do_not_depend_on_the_size(function: Any) -> None:
     counts = nodes_of(function, 40, 300, 960)

@@ -110,6 +110,7 @@ def test_matrices_that_are_not_finite(item: float) -> None:
     assert np.isnan(scaled(jnp.array([[1.0, item], [0, 1]]))[0]).all()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("poles", "z"),
     [
@@ -137,6 +138,7 @@ def test_roots_of_the_secular_equation(poles: list[list[float]], z: list[list[fl
         np.testing.assert_allclose(found.distances[0], distances, rtol=1e-6, atol=1e-14)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("of_one", [False, True])
 def test_elements_outside_of_secular_equations(of_one: bool) -> None:
     """They change no other vector. Their own ones are those of the unit matrix."""
@@ -156,6 +158,7 @@ def test_elements_outside_of_secular_equations(of_one: bool) -> None:
         np.testing.assert_array_equal(vectors[:, 3:], np.eye(5)[:, 3:])
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("n", [1, 2, 31, *LARGE])
 def test_bidiagonal_matrices(n: int, left: bool) -> None:
@@ -178,6 +181,7 @@ def test_bidiagonal_matrices(n: int, left: bool) -> None:
         assert abs(off).max(initial=0) <= limit * wanted[0]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("n", [9, 70])
 @pytest.mark.parametrize("least", [-19, -22])
 def test_bidiagonal_matrices_of_elements_whose_squares_are_denormal(n: int, least: int) -> None:
@@ -191,6 +195,7 @@ def test_bidiagonal_matrices_of_elements_whose_squares_are_denormal(n: int, leas
         np.testing.assert_allclose(vectors @ vectors.T, np.eye(n), atol=limit)
 
 
+@pytest.mark.wide
 def test_roots_next_to_poles() -> None:
     """One is so near that the square of its inverse distance overflows."""
     n, rng = 98, np.random.default_rng(14)
@@ -202,6 +207,7 @@ def test_roots_next_to_poles() -> None:
     np.testing.assert_allclose(product, np.diag(np.diag(product)), atol=limit)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("n", [3, *LARGE])
 def test_reductions_in_parts(n: int) -> None:
     """T = Q^T A Q and B = Q^T A P, with columns cut off in between or not."""
@@ -309,6 +315,7 @@ def test_rows_in_proportion(
     assert own == np.abs(below).sum()
 
 
+@pytest.mark.wide
 def test_triangular_parts_are_set_aside() -> None:
     triangle = np.array([[1, 0, 4], [2, 3, 5], [0, 0, 6.0]])
     order, coupled, _ = triangular_parts_aside(jnp.array(triangle))

@@ -134,6 +134,7 @@ def test_counters_in_as_few_nodes_as_there_are(
     assert program.verify(np.int32(3)).ok
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("first", [0, 2])
 def test_the_counter_of_a_symbolic_loop_is_an_extent(first: int) -> None:
     """So that what is cut off at the counter has a shape in each trip."""

@@ -108,6 +108,7 @@ def test_complex_numbers_in_and_out() -> None:
 OPS = ["add", "subtract", "multiply", "maximum", "minimum"]
 
 
+@pytest.mark.wide
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     shape=st.lists(st.integers(0, 4), max_size=3),

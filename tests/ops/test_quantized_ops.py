@@ -135,6 +135,7 @@ def matmul(relu: bool = False) -> str:
     """
 
 
+@pytest.mark.wide
 def test_a_dense_layer_is_q_dq() -> None:
     """The accumulator leaves no trace: its values are floats as they are."""
     program = translate(matmul())
@@ -159,6 +160,7 @@ def test_onnx_runtime_fuses_a_dense_layer(opset: int, tmp_path: Path) -> None:
     assert [node.op_type for node in optimized] == ["QuantizeLinear", "QGemm", "DequantizeLinear"]
 
 
+@pytest.mark.wide
 def test_an_accumulator_on_another_grid_stays() -> None:
     text = matmul().replace("{0.01,0.005,0.0175,0.02}", "{0.01,0.005,0.0175,0.03}")
     program = translate(text)

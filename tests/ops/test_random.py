@@ -65,6 +65,7 @@ def same_bits(text: str, states: list[list[int]]) -> None:
             np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("states", STATES)
 @pytest.mark.parametrize("element", ["ui32", "ui64", "ui8"])
 def test_shapes(states: str, element: str) -> None:
@@ -124,6 +125,7 @@ def test_states_that_xla_refuses(algorithm: str, state: str) -> None:
         hlo2onnx.translate(text)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("states", STATES)
 def test_generators_in_jax(states: str) -> None:
     algorithm, words = STATES[states]
@@ -253,6 +255,7 @@ def test_shapes_of_draws(distribution: str, shape: tuple[int, ...]) -> None:
     draw(distribution, "f32", 0, 1, *shape)
 
 
+@pytest.mark.wide
 def test_bounds_that_xla_takes() -> None:
     """An interval without an inside, an infinite and an undefined one."""
     np.testing.assert_array_equal(draw("UNIFORM", "f32", 3, 3, 4), 3)

@@ -59,6 +59,7 @@ def test_maximum_of_what_overflows_when_summed() -> None:
         against_xla(reduces(op, "f32", [((4, 4), (1,))]), x.astype(np.float32)).bit_exact()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("element", ["i64", "ui64", "ui32"])
 def test_integers_around_2_to_the_31(element: str) -> None:
     """Where the runtime's INT64 extremes and f64 sums go wrong."""
@@ -75,6 +76,7 @@ def test_integers_around_2_to_the_31(element: str) -> None:
 # -- initial values ----------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("element", ["f32", "bf16", "i32", "ui8", "i1"])
 @pytest.mark.parametrize("op", ["add", "multiply", "minimum", "maximum"])
 def test_an_init_that_is_not_neutral_counts_once(op: str, element: str) -> None:
@@ -248,6 +250,7 @@ def test_halving_takes_log2_steps() -> None:
 # -- properties --------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_any_shape_any_dimensions(data: st.DataObject) -> None:

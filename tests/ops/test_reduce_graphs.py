@@ -12,6 +12,7 @@ from against_xla import against_jax
 from reduce_case import tame, values
 
 
+@pytest.mark.wide
 def test_sums_of_integers_are_one_node_where_they_cannot_overflow() -> None:
     mask = values("i1", (3, 40, 4))
     count = against_jax(lambda x: jnp.sum(x, 1, np.int32), mask).bit_exact()

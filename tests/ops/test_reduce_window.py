@@ -318,6 +318,7 @@ def test_promotion() -> None:
 # -- what JAX lowers ---------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
 def test_jax_cumulative(name: str, reverse: bool) -> None:
@@ -372,6 +373,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
+@pytest.mark.wide
 @settings(max_examples=15, deadline=None, derandomize=True, database=None)
 @given(cases())
 def test_any_windows(case: Case) -> None:

@@ -155,6 +155,7 @@ def test_two_operands(body: str, unique: str) -> None:
 # -- the order of updates, and windows that are dropped ----------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("region", ["set", "add", "doubling"])
 def test_window_partly_outside_is_dropped_whole(region: str) -> None:
     case = Case((6,), (1,), (3,), (0,), 0, window=(0,))
@@ -173,6 +174,7 @@ def test_dropped_update_does_not_undo_element_0(case: Case) -> None:
     case.run(indices[::-1])
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("operand", [3, 4000])
 def test_drops_in_small_and_large_operands(operand: int) -> None:
     """A spare element takes what a small operand drops; for a large one updates are filtered."""
@@ -264,6 +266,7 @@ def test_unique_indices_are_one_scatter_nd() -> None:
     ROWS.run([0, 2, 1, 5, 4], known=True).graph_is("ScatterND")
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", ["rows", "pairs", "batched_rows", "frames", "frames_last"])
 def test_few_possible_duplicates_are_one_scatter_nd(name: str) -> None:
     for region, known in itertools.product(("set", "add"), (False, True)):
@@ -371,6 +374,7 @@ def test_jax(name: str) -> None:
     assert program.verify(x, i, u).ok
 
 
+@pytest.mark.wide
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     window_layouts(),

@@ -266,6 +266,7 @@ def made_nodes() -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.wide
 def test_nodes_without_rules() -> None:
     """No node is there for a rule to remove. Where a change is meant, write `made_nodes()` to
     scatter_nodes.txt."""

@@ -116,6 +116,7 @@ def test_geometries(name: str, region: str) -> None:
     run(*GEOMETRIES[name], region=region)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("select", SELECTS)
 def test_selections(select: str) -> None:
     for name in ("same", "apart", "looped"):
@@ -184,6 +185,7 @@ def cases(draw: st.DrawFn) -> tuple[list[int], list[int], list[int], Edges, str,
     return dims, window, strides, edges, select, draw(st.sampled_from(["add", "doubling"]))
 
 
+@pytest.mark.wide
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(cases())
 def test_any_windows(case: tuple[list[int], list[int], list[int], Edges, str, str]) -> None:

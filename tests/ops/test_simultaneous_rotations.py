@@ -93,12 +93,14 @@ def test_symmetric_matrices(dtype: str) -> None:
         check_eigen(np.tril(a).astype(dtype) + np.tril(a, -1).T.astype(dtype))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_general_matrices(dtype: str) -> None:
     for a in GENERAL.values():
         check_singular(a.astype(dtype))
 
 
+@pytest.mark.wide
 def test_large_matrices_with_a_bound_of_the_angles() -> None:
     """Without the bound, 50 steps do not suffice for the first one."""
     place = np.arange(64)
@@ -140,6 +142,7 @@ def test_sizes_and_batches(dtype: str, shape: tuple[int, ...]) -> None:
     check_singular(matrix(shape, dtype))
 
 
+@pytest.mark.wide
 def test_the_vectors_of_a_diagonal_matrix_are_the_unit_vectors() -> None:
     a = np.diag([2.0, -3, 2, 0, 1e-300])
     found = check_eigen(a)
@@ -153,6 +156,7 @@ def test_the_vectors_of_a_diagonal_matrix_are_the_unit_vectors() -> None:
     assert not check_eigen(a + 1e-9 * np.ones((5, 5))).diagonal
 
 
+@pytest.mark.wide
 def test_matrices_of_a_batch_do_not_meet() -> None:
     """One matrix is done at once, one is NaN, and one needs many steps."""
     batch = np.stack([np.zeros((8, 8)), np.full((8, 8), np.nan), SYMMETRIC["kernel"]])
@@ -199,6 +203,7 @@ def test_sizes_that_are_rotated(shape: tuple[int, ...], suits: bool) -> None:
     assert simultaneous.suits(jnp.zeros(shape), 32) == suits
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("function", "most"), [(jnp.linalg.eigh, 34), (jnp.linalg.svd, 46)])
 def test_the_loop_is_short(function: Callable[..., object], most: int) -> None:
     """Its cost is that of its nodes."""

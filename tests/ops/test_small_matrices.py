@@ -91,6 +91,7 @@ def test_rotations(dtype: str, lower: bool, batch: tuple[int, ...]) -> None:
         assert (np.diff(w) >= 0).all()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("values", [(2, 1, 2, 1), (0, 0, -1, -1), (3, 3, 3, 1), (1, 2, 3, 4)])
 def test_vectors_of_diagonal_matrices(values: tuple[int, ...]) -> None:
     """LAPACK's order of equal eigenvalues."""
@@ -101,6 +102,7 @@ def test_vectors_of_diagonal_matrices(values: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(v, want_v)
 
 
+@pytest.mark.wide
 def test_one_matrix_of_a_batch_that_is_not_finite() -> None:
     a = hermitian((3, 3, 3), "float64")
     a[1, 2, 2] = np.inf
@@ -129,6 +131,7 @@ def test_a_batch_of_factors_takes_no_loop() -> None:
     assert not LOOPS & set(operators(partial(jnp.linalg.cholesky, symmetrize_input=False), a))
 
 
+@pytest.mark.wide
 def test_singular_matrices_of_a_batch() -> None:
     """LAPACK's infinities, NaN and info, each for its own matrix."""
     a = dominant((4, 3, 3), "float64")

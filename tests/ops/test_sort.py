@@ -137,6 +137,7 @@ def test_unstable(element: str) -> None:
 # -- JAX's comparators -------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("element", [*FLOATS, *INTEGERS, "i1", *COMPLEX])
 def test_jax_sort_and_argsort(element: str) -> None:
     x = values(element, (3, 40))
@@ -258,6 +259,7 @@ def test_any_comparator_of_complex_numbers(extent: int) -> None:
 # -- what is made of sorts ---------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_functions_of_jax_numpy() -> None:
     x = without_nan("f32", (7, 9))
     x = np.where(np.isinf(x), 5, x)

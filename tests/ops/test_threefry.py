@@ -95,6 +95,7 @@ def test_short_rows_of_one_key_become_the_first_axis(
     assert (run.nodes["Transpose"] > 0) == is_turned
 
 
+@pytest.mark.wide
 def test_short_rows_of_a_free_batch() -> None:
     def draw(keys: jax.Array) -> jax.Array:
         return jax.vmap(lambda key: jax.random.bits(key, (2,)))(keys)

@@ -132,6 +132,7 @@ def test_approximate(element: str, aggregate: bool) -> None:
         assert (indices[:, :5] == np.argsort(-x.astype(np.float64), axis=1)[:, :5]).all()
 
 
+@pytest.mark.wide
 @given(data=st.data())
 @settings(max_examples=15, deadline=None, derandomize=True)
 def test_any_top_k(data: st.DataObject) -> None:

@@ -228,6 +228,7 @@ def counting(draw: st.DrawFn) -> tuple[str, str, int, int]:
     return text, t, start, bound
 
 
+@pytest.mark.wide
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(counting())
 def test_counters(case: tuple[str, str, int, int]) -> None:

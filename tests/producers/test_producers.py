@@ -54,6 +54,7 @@ def test_each_file_says_how_it_was_made() -> None:
         assert "/site-packages/" not in file.read_text()
 
 
+@pytest.mark.wide
 def test_what_is_raised() -> None:
     """Whoever wrote it: the ops that a reader expects."""
     nodes = {
@@ -231,6 +232,7 @@ FORMS: dict[str, tuple[Callable[[Any, str], bytes], str]] = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["haiku", "linen", "tensorflow_loop", "tuples", "unnamed_dims"])
 def test_forms(name: str, form: str) -> None:
@@ -248,6 +250,7 @@ def test_the_window_of_versions() -> None:
     assert MINORS[-1].rpartition(".")[0] == stablehlo.get_current_version().rpartition(".")[0]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("version", MINORS[4:-1:6])
 def test_artifacts_of_versions_between(version: str) -> None:
     _check_form("keras_text", _artifact, version)

@@ -146,6 +146,7 @@ def test_inexact_operators_round(name: str) -> None:
     assert around.report.nodes["Cast"] == 6
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("dtype", HALF)
 def test_roundings_follow_moves(dtype: Any) -> None:
     """A MatMul and its Transpose stay together, as in f32, and one rounding follows."""
@@ -160,6 +161,7 @@ def test_roundings_follow_moves(dtype: Any) -> None:
     assert operators(program) == operators(single)
 
 
+@pytest.mark.wide
 def test_moves_with_other_readers_follow_the_rounding() -> None:
     def function(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         y = jnp.exp(x)
@@ -253,6 +255,7 @@ def test_caches_stay_in_their_type() -> None:
     assert made is not None and made.op_type != "Cast"
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("half", ["xla", "fast"])
 def test_control_flow(half: Any) -> None:
     def function(x: jax.Array, n: jax.Array) -> Any:
@@ -272,6 +275,7 @@ def test_functions(half: Any) -> None:
     assert len(program.model.functions) == 1
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("half", ["xla", "fast"])
 def test_free_extents(half: Any) -> None:
     translated(lambda x: jax.nn.softmax(x @ x.T), X.astype(np.float16), half=half, dynamic="b, 16")
@@ -301,6 +305,7 @@ def test_weights_stay_in_their_type(half: Any) -> None:
     np.testing.assert_array_equal(program(x), new(x))
 
 
+@pytest.mark.wide
 def test_a_table_is_stored_once() -> None:
     table = np.random.default_rng(0).normal(size=(128, 64)).astype(ml_dtypes.bfloat16)
 

@@ -24,6 +24,7 @@ def content(program: hlo2onnx.OnnxProgram) -> bytes:
     return oir.to_proto(program.model).SerializeToString(deterministic=True)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("path", examples())
 def test_rules_that_are_tried_everywhere_give_the_same_model(path: Path, tmp_path: Path) -> None:
     """With a log of the rules, the engine tries all rules of an operator on each node."""

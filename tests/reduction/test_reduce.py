@@ -30,6 +30,7 @@ func.func public @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf
 """
 
 
+@pytest.mark.wide
 def test_the_first_refusal_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through the command: the program, the report and its parts."""
     monkeypatch.chdir(tmp_path)
@@ -53,6 +54,7 @@ def test_the_first_refusal_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]  # fmt: skip
 
 
+@pytest.mark.wide
 def test_a_function_that_dies() -> None:
     def dies(text: str) -> bool:
         if "sine" in text:
@@ -98,6 +100,7 @@ def test_what_does_not_fail_is_not_reduced() -> None:
         hlo2onnx.reduce(fine)
 
 
+@pytest.mark.wide
 def test_a_function_that_raises() -> None:
     with pytest.raises(UsageError, match="the given function raises an error: KeyError: 'text'"):
         hlo2onnx.reduce(PROGRAM, lambda text: {}["text"])

@@ -49,18 +49,21 @@ def reduced(text: str, fails: Callable[[str], bool]) -> tuple[Case, int]:
     return search.case, tests
 
 
+@pytest.mark.wide
 def test_one_op_of_many_in_few_tests() -> None:
     case, tests = reduced(long_chain(400), lambda text: "cosine" in text)
     assert case.ops == 1
     assert tests < 40
 
 
+@pytest.mark.wide
 def test_two_ops_stay_together() -> None:
     both = re.compile(r"(%\w+) = stablehlo.sine .*\n.*stablehlo.cosine \1 ")
     case, _ = reduced(long_chain(40), lambda text: both.search(text) is not None)
     assert case.ops == 2
 
 
+@pytest.mark.wide
 def test_the_result_is_the_same_each_time() -> None:
     cases = [reduced(long_chain(30), lambda text: "cosine" in text)[0] for _ in range(2)]
     assert cases[0] == cases[1]
@@ -78,6 +81,7 @@ def test_unread_ops_can_be_the_reason(returned: str) -> None:
     assert case.ops == 1
 
 
+@pytest.mark.wide
 def test_values_of_xla_become_inputs() -> None:
     """Where random numbers do not fail, those that XLA computes may."""
     captured = [np.full(3, 2, np.float32)]

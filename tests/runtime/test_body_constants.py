@@ -62,6 +62,7 @@ def program_of(function: Any, *args: Any, **options: Any) -> OnnxProgram:
     return translate(jax.jit(function).lower(*args), **options)
 
 
+@pytest.mark.wide
 def test_a_body_has_its_constants() -> None:
     program = program_of(halving, X)
     proto = program.model_proto
@@ -118,6 +119,7 @@ def test_tools_of_onnx(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, program(program(X)))
 
 
+@pytest.mark.wide
 def test_bodies_of_functions() -> None:
     @jax.jit
     def inner(x: jax.Array) -> jax.Array:

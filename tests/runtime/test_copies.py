@@ -24,6 +24,7 @@ def again(program: Any) -> Any:
     return pickle.loads(pickle.dumps(program))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("made", [again, copy.copy, copy.deepcopy])
 def test_a_copy_is_called_and_verified(made: Any) -> None:
     def function(p: Any, key: jax.Array) -> Any:
@@ -43,6 +44,7 @@ def test_a_copy_is_called_and_verified(made: Any) -> None:
     assert found._runtime is not program._runtime
 
 
+@pytest.mark.wide
 def test_arguments_with_functions() -> None:
     """The functions cannot be pickled, so the source is left out."""
     mlp = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))

@@ -45,6 +45,7 @@ def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("count", COUNTS)
 def test_killed_limited_or_racing(count: int, tmp_path: Path) -> None:
     found = trials(tmp_path, count, "kill", "limit", "race")
@@ -53,6 +54,7 @@ def test_killed_limited_or_racing(count: int, tmp_path: Path) -> None:
         assert all(item["with leftovers"] > 10 for item in found[:2])  # killed while writing
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("count", COUNTS)
 def test_full_disk(count: int, small_disk: Path) -> None:
     found = trials(small_disk, count, "full")

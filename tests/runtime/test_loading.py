@@ -368,6 +368,7 @@ print(sorted(heavy & names))
 """
 
 
+@pytest.mark.wide
 def test_the_light_runtime_imports_neither_jax_nor_onnx(tmp_path: Path) -> None:
     _dynamic(tmp_path)
     command = [sys.executable, "-c", QUICK, str(tmp_path / "m.onnx")]

@@ -47,6 +47,7 @@ def test_random_inputs_are_made_where_none_are_given() -> None:
     assert hlo2onnx.translate(jax.jit(layered).lower(X)).profile(runs=1).milliseconds > 0
 
 
+@pytest.mark.wide
 def test_a_loop_does_not_count_its_body() -> None:
     def f(x: jax.Array) -> jax.Array:
         return jax.lax.while_loop(lambda x: x[0, 0] < 40, lambda x: x + jnp.sort(x), x)

@@ -74,6 +74,7 @@ def test_save(external: bool, tmp_path: Path) -> None:
         np.testing.assert_array_equal(have, want)
 
 
+@pytest.mark.wide
 def test_several_programs(tmp_path: Path) -> None:
     lowered = jax.jit(model).lower(X, X)
     hlo2onnx.translate({"a": lowered, "b": lowered}).save(tmp_path, strip=True)

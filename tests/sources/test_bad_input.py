@@ -329,6 +329,7 @@ def test_flipped_bits_all_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
             hlo2onnx.translate(variant)
 
 
+@pytest.mark.wide
 def test_flipped_bits_of_serialized_exported(monkeypatch: pytest.MonkeyPatch) -> None:
     module = parse_module(ARTIFACT, "it")
     monkeypatch.setattr("hlo2onnx.sources.exported.read_untrusted", lambda *_: module)
@@ -341,6 +342,7 @@ def test_flipped_bits_of_serialized_exported(monkeypatch: pytest.MonkeyPatch) ->
     assert 0 < refused < 300
 
 
+@pytest.mark.wide
 def test_flipped_bits_of_text() -> None:
     text = str(parse_module(ARTIFACT, "it")).encode()
     # The others are read by a child, as is the bytecode above.

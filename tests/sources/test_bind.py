@@ -62,6 +62,7 @@ def test_weights_are_named_initializers(kind: str) -> None:
     assert program.verify(X, scale=SCALE).ok
 
 
+@pytest.mark.wide
 def test_keyword_arguments() -> None:
     program = hlo2onnx.translate(apply, params(), X, scale=SCALE, bind=["params", "scale"])
     assert program.input_names == ["x"]

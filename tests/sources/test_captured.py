@@ -73,6 +73,7 @@ def test_free_dimensions_and_scopes_stay() -> None:
     assert "test_captured.py" in product.metadata_props["jax.source"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("jitted", [False, True])
 def test_inputs_of_apply_are_those_of_the_module(jitted: bool) -> None:
     """`Module.apply` itself takes `*args`."""

@@ -47,6 +47,7 @@ def sources() -> dict[str, Any]:
     }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("kind", sources())
 def test_every_source(kind: str) -> None:
     program = sources()[kind]()
@@ -105,6 +106,7 @@ def test_specialized() -> None:
         hlo2onnx.translate(exported, specialize={"b": 3, "s": 4, "t": 5})
 
 
+@pytest.mark.wide
 def test_specialized_by_the_command(tmp_path: Path) -> None:
     exported = jax.export.export(jax.jit(lambda x: x @ x.T))(*spelled([("b, 4", jnp.float32)]))
     path = tmp_path / "square.bin"

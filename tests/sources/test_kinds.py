@@ -207,6 +207,7 @@ def _applied(layer: Any, x: Any) -> Any:
     return layer(x)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("wrap", [lambda f: f, eqx.filter_jit])
 def test_equinox_module_as_argument(wrap: Any) -> None:
     """Its activation functions are leaves, but no arrays."""
@@ -325,6 +326,7 @@ def test_platform_index_is_bound(exported: bool) -> None:
     assert "_platform_index" not in str(loaded.module)
 
 
+@pytest.mark.wide
 def test_constants_that_are_arguments() -> None:
     out = run_python(
         """

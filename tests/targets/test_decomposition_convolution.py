@@ -184,6 +184,7 @@ def shapes(draw: st.DrawFn) -> tuple:  # type: ignore[type-arg]
     return x_dims, w_dims, each(1, 3), pads, dilations, group
 
 
+@pytest.mark.wide
 @given(shapes())
 @settings(max_examples=20, deadline=None, derandomize=True)
 def test_any_conv(shape: tuple) -> None:  # type: ignore[type-arg]

@@ -237,6 +237,7 @@ def test_images_whose_mean_is_much_larger_than_their_spread(name: str, order: st
     assert ours <= max(3 * theirs, 5e-7), (ours, theirs)
 
 
+@pytest.mark.wide
 def test_the_table_names_what_the_runtime_fuses_wrongly() -> None:
     table = json.loads(TABLE.read_text(encoding="utf-8"))
     with start(Name("ort-cpu")) as runtime:

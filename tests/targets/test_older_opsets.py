@@ -352,6 +352,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("target", ["onnx", "ort-cpu"])
 def test_programs(name: str, target: str) -> None:

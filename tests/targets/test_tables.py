@@ -125,6 +125,7 @@ def test_a_default_opset_out_of_range(tmp_path: Path) -> None:
         load_target(table(tmp_path, {"default_opset": 27}))
 
 
+@pytest.mark.wide
 def test_bitcast_only_where_the_target_has_it(tmp_path: Path) -> None:
     x = np.arange(3, dtype=np.float32)
     assert translate(bits, x).report.opset == 26

@@ -251,6 +251,7 @@ def test_operators_with_key_attributes_are_in_the_table(cpu: Target) -> None:
     assert cpu.skipped.keys() >= {"If", "Loop", "Scan"}
 
 
+@pytest.mark.wide
 def test_import_leaves_the_runtime_alone() -> None:
     code = "import sys, hlo2onnx.targets; sys.exit('onnxruntime' in sys.modules)"
     assert run_python("-c", code).returncode == 0
@@ -264,6 +265,7 @@ def test_table_is_of_the_installed_runtime_or_an_earlier_one(cpu: Target) -> Non
     assert version(ort.__version__) >= version(cpu.runtime_version)
 
 
+@pytest.mark.wide
 def test_spot_probe_equals_the_table() -> None:
     done = run_python(*PROBER, "--check", "--ops", SPOT_OPS, "--dtypes", SPOT_DTYPES)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -283,6 +285,7 @@ def check_of(tmp_path: Path, version: str, op_type: str, *more: str) -> list[str
     return sorted(done.stdout.splitlines())
 
 
+@pytest.mark.wide
 def test_check_finds_a_wrong_line(tmp_path: Path) -> None:
     assert check_of(tmp_path, ort.__version__, "Erf") == [
         "Erf f16 opset 23: runs, unlike in the table",
@@ -290,6 +293,7 @@ def test_check_finds_a_wrong_line(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.wide
 def test_check_finds_wrong_numbers(tmp_path: Path) -> None:
     found = check_of(tmp_path, ort.__version__, "Pow")
     assert [line for line in found if " f64 opset" in line or " i64 opset" in line] == [
@@ -299,6 +303,7 @@ def test_check_finds_wrong_numbers(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.wide
 def test_a_later_version_may_have_more_kernels_but_not_fewer(tmp_path: Path) -> None:
     assert check_of(tmp_path, "1.0.0", "Erf") == [
         "Erf f64 opset 23: does not run, unlike in the table",

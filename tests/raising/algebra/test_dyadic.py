@@ -137,6 +137,7 @@ def test_maximum_with_the_other_zero_stays() -> None:
     Rewrite(build, {"x": np.array([-0.0, 1], np.float32)}, RedundantClamp()).nothing()
 
 
+@pytest.mark.wide
 @given(
     digits=st.integers(1, 31),
     steps=st.lists(

@@ -276,6 +276,7 @@ def _grow(b: GraphBuilder, x: oir.Value, steps: list[tuple[str, int, int, int]])
     return b.Identity(made[-1])
 
 
+@pytest.mark.wide
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     steps=st.lists(STEPS, min_size=1, max_size=12),

@@ -178,6 +178,7 @@ def parts(x: Array) -> Any:
     return first, second
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("function", [nested, parts])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_condition_is_known_in_a_branch(function: Callable[..., Any], sign: int) -> None:

@@ -42,6 +42,7 @@ def walk(key: jax.Array, x: jax.Array) -> Any:
     return lax.scan(step, (key, jnp.zeros(5)), x)
 
 
+@pytest.mark.wide
 def test_random_numbers_of_a_key_that_is_carried() -> None:
     run = Translated(walk, KEY, X)
     assert run.fired == 1
@@ -50,6 +51,7 @@ def test_random_numbers_of_a_key_that_is_carried() -> None:
     assert len(Translated(walk, KEY, X, without=[NAME]).bodies[-1]) > 100
 
 
+@pytest.mark.wide
 def test_counters_that_are_carried_too() -> None:
     """Two chains, one of which reads the other."""
 
@@ -67,6 +69,7 @@ def test_counters_that_are_carried_too() -> None:
     assert run.fired and len(run.bodies[-1]) <= 5
 
 
+@pytest.mark.wide
 def test_one_trip_and_large_states() -> None:
     Translated(walk, KEY, X[:1])
 

@@ -177,6 +177,7 @@ def draws(limit: int, x: Array) -> Array:
     return lax.while_loop(going, step, (0, True, x[0]))[2]
 
 
+@pytest.mark.wide
 def test_a_trip_reads_its_number() -> None:
     function = lambda x: draws(12, x)  # noqa: E731
     program = verified(function, X)
@@ -187,6 +188,7 @@ def test_a_trip_reads_its_number() -> None:
         np.testing.assert_allclose(program(x), jax.jit(function)(x), rtol=1e-6)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("without", "number"), [((), 4), ((NAME,), 5)])
 def test_the_bisection_counts_the_trips_of_the_program(without: Any, number: int) -> None:
     """Trip 5 of the program is trip 4 of the loop behind the first trip."""

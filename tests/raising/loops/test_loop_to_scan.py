@@ -91,6 +91,7 @@ def test_rows_that_are_the_numbers() -> None:
     assert count(graph) == (1, 0)
 
 
+@pytest.mark.wide
 def test_nested() -> None:
     def function(x: jax.Array) -> Any:
         def outer(h: jax.Array, row: jax.Array) -> Any:
@@ -123,6 +124,7 @@ def test_in_a_branch() -> None:
         assert count(translated(function, np.array(predicate), X)) == (1, 0)
 
 
+@pytest.mark.wide
 def test_symbolic_rows() -> None:
     (b,) = jax.export.symbolic_shape("b")
     spec = jax.ShapeDtypeStruct((7, b, 4), np.float32)

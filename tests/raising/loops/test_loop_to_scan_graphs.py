@@ -59,6 +59,7 @@ def test_scan_of_the_first_rows(count: int) -> None:
     assert run.fired and run.outside["Slice"] == (count < 5)
 
 
+@pytest.mark.wide
 def test_many_numbers_are_not_stored() -> None:
     body = added(lambda b, x, i: b.cast(b.Mod(i, b.i64(2)), FLOAT))
     h = np.zeros(1, np.float32)

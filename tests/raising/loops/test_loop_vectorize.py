@@ -250,6 +250,7 @@ def test_rows_of_pieces_whose_lengths_differ_from_trip_to_trip(name: str, carrie
     Translated(function, PLACES, RNG.normal(size=7).astype(np.float32))
 
 
+@pytest.mark.wide
 def test_pieces_by_the_number_of_the_trip() -> None:
     """The lengths are known trip by trip, and still differ."""
 

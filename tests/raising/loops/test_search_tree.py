@@ -47,6 +47,7 @@ def test_integers() -> None:
     assert fired(jnp.searchsorted, table, x) == 1
 
 
+@pytest.mark.wide
 def test_programs_of_numpy() -> None:
     """`digitize` searches in tables of either order, and `interp` as in one of them."""
 
@@ -89,6 +90,7 @@ def search(
     return function
 
 
+@pytest.mark.wide
 def test_both_states_are_read() -> None:
     assert fired(search(), SORTED, X) == 1
     assert fired(search(), SHUFFLED, X) == 1
@@ -121,6 +123,7 @@ def test_near_misses(function: Callable[..., Any]) -> None:
     assert not fired(function, SORTED, X)
 
 
+@pytest.mark.wide
 def test_sum_of_the_elements() -> None:
     """A state that is no integer, or that takes a number from the table."""
 
@@ -145,6 +148,7 @@ def test_sum_of_the_elements() -> None:
     assert not fired(places, table, x)
 
 
+@pytest.mark.wide
 def test_large_tables_for_few_elements() -> None:
     table = np.arange(5000, dtype=np.float32)
     assert not fired(jnp.searchsorted, table, X)

@@ -64,6 +64,7 @@ def of_many_keys(key: jax.Array) -> Any:
     return draws, random.bits(keys[0], (5,))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("function", "uses", "before"),
     [
@@ -92,6 +93,7 @@ def test_no_more_numbers_than_are_written_out(size: int, fired: int) -> None:
     assert run.rules[BATCH] == fired
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("partitionable", [False, True])
 def test_both_ways_to_count(partitionable: bool) -> None:
     with jax.threefry_partitionable(partitionable):
@@ -106,6 +108,7 @@ def test_targets_that_do_not_write_it_out(monkeypatch: pytest.MonkeyPatch) -> No
     assert run.uses == 0
 
 
+@pytest.mark.wide
 def test_a_symbolic_number_stays() -> None:
     def function(key: jax.Array, x: jax.Array) -> Any:
         return random.bits(key, x.shape), random.bits(~key, (3,))
@@ -156,6 +159,7 @@ def numbered(key: jax.Array) -> Any:
     return lax.while_loop(lambda s: (s[0] < 3) & (s[1][0] != 7), step, start)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("trips", [0, 1, 3])
 def test_keys_are_split_a_trip_earlier(trips: int) -> None:
     run = Translated(lambda key: split_and_draw(key, trips))
@@ -164,6 +168,7 @@ def test_keys_are_split_a_trip_earlier(trips: int) -> None:
     assert Translated(lambda key: split_and_draw(key, trips), without=[PIPELINE]).rules[BATCH] == 0
 
 
+@pytest.mark.wide
 def test_a_counter_of_the_loop_is_folded_in_a_trip_earlier() -> None:
     assert Translated(numbered, without=["trip-table"]).rules[PIPELINE] == 1
 
@@ -219,6 +224,7 @@ def drawn_in_a_branch(key: jax.Array) -> Any:
     return in_branch, random.bits(second, (2,))
 
 
+@pytest.mark.wide
 def test_a_branch_shares_the_use_around_it() -> None:
     """Two of three uses in the branch wait for no more than the one around it."""
     run = Translated(drawn_in_a_branch)

@@ -81,6 +81,7 @@ def test_the_body_draws_nothing() -> None:
     assert len(list(body)) <= 8
 
 
+@pytest.mark.wide
 def test_shapes_of_rows_are_kept() -> None:
     draw = lambda key, i: folded(key, i, (2, 3))  # noqa: E731
     assert fired(lambda key: loop(lambda i: draw(key, i), 5, shape=(2, 3)), KEY) == 1
@@ -140,6 +141,7 @@ def test_branches_return_and_read_what_they_draw() -> None:
     assert fired(function, KEY) == 1
 
 
+@pytest.mark.wide
 def test_tables_of_inner_loops_leave_the_outer_one() -> None:
     def function(key: Any) -> Any:
         def draw(count: Any) -> Any:
@@ -213,6 +215,7 @@ def test_counters_that_may_stand_still() -> None:
     assert fired(function, KEY) == 0
 
 
+@pytest.mark.wide
 def test_many_numbers_stay() -> None:
     draw = lambda key, i: folded(key, i, (50,))  # noqa: E731
     run = lambda key: loop(lambda i: draw(key, i), 20, shape=(50,))  # noqa: E731

@@ -337,6 +337,7 @@ def test_only_where_the_target_fuses_it() -> None:
 # -- programs ---------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("heads", "causal"), [(4, False), (4, True), (2, True)])
 def test_attention_of_jax(heads: int, causal: bool) -> None:
     def program(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:

@@ -106,6 +106,7 @@ def test_known_statistics_go_into_the_convolution() -> None:
     assert operators(model, X) == ["Conv", "Transpose"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("groups", [1, 3, 12])
 def test_group_normalization_of_flax(groups: int) -> None:
     layer = nn.GroupNorm(num_groups=groups)

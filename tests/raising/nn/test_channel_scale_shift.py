@@ -49,6 +49,7 @@ def test_into_a_transposed_convolution(groups: int, divides: bool) -> None:
     Rewrite(build, {"x": CHANNELS}, *rules, tolerance=1e-5).gives("ConvTranspose", "Neg")
 
 
+@pytest.mark.wide
 def test_upsampling_layers_keep_their_bias() -> None:
     layer = nn.Sequential([nn.ConvTranspose(4, (4, 4), (2, 2)), nn.relu])
     parameters = jax.tree.map(lambda p: p + 0.5, layer.init(jax.random.key(0), X))
@@ -103,6 +104,7 @@ def test_scaled_values_that_others_read_stay() -> None:
     Rewrite(build, {"x": CHANNELS}, AffineToBatchNormalization()).nothing()
 
 
+@pytest.mark.wide
 def test_parameters_of_instance_normalization() -> None:
     layer = nn.InstanceNorm()
     parameters = {"params": {"scale": S, "bias": B}}

@@ -261,6 +261,7 @@ def test_a_symbolic_batch() -> None:
     assert program.verify(image(3, 64, 64, 3)).ok
 
 
+@pytest.mark.wide
 def test_what_is_no_resize() -> None:
     last = resized((1, 16, 8, 3), "linear")
     assert "Resize" not in raised(last, image(1, 8, 8, 3)), "one axis"

@@ -70,6 +70,7 @@ def test_lstm_of_weights_that_are_arguments() -> None:
     assert (found["LSTM"], found["Loop"]) == (1, 0)
 
 
+@pytest.mark.wide
 def test_lstm_projected_before_the_loop() -> None:
     """By the program, batch first."""
 
@@ -130,6 +131,7 @@ def test_what_else_the_body_does_stays_in_a_loop() -> None:
     assert (found["LSTM"], found["Loop"], found["MatMul"]) == (1, 1, 0)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("cell", [nn.LSTMCell, nn.OptimizedLSTMCell, nn.GRUCell])
 def test_flax(cell: Any) -> None:
     model = nn.RNN(cell(WIDTH), time_major=True)
@@ -141,6 +143,7 @@ def test_flax(cell: Any) -> None:
         assert (found["GRU" if cell is nn.GRUCell else "LSTM"], found["Loop"]) == (1, 0)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize("cell", [eqx.nn.LSTMCell, eqx.nn.GRUCell])
 def test_equinox(cell: Any, batched: bool) -> None:
@@ -205,6 +208,7 @@ def test_symbolic_batch(step: str) -> None:
         assert program.verify(X[:, :batch]).ok
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("step", ["lstm", "gru"])
 def test_symbolic_trips(step: str, reverse: bool) -> None:

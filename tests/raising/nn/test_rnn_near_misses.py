@@ -153,6 +153,7 @@ def test_a_bias_for_each_row_that_is_an_argument() -> None:
     assert found["LSTM"] == 0
 
 
+@pytest.mark.wide
 def test_cells_of_square_states() -> None:
     """The programs that the others differ from."""
     assert nodes(lstm(lambda x, h: x @ W + h @ R), X)["LSTM"] == 1

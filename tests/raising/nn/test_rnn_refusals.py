@@ -109,6 +109,7 @@ def test_switched_off(rule: str) -> None:
     assert (found[rule.upper()], found["Loop"]) == (0, 1)
 
 
+@pytest.mark.wide
 def test_rnn_is_for_other_runtimes() -> None:
     """ONNX Runtime's Loop is faster than its RNN."""
 

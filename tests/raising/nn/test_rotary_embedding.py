@@ -129,6 +129,7 @@ def test_a_symbolic_batch(batch: int, rotate: Rotate) -> None:
     assert program.report.nodes["RotaryEmbedding"] == 1
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("rotate", [turned, stacked])
 def test_sines_and_cosines_of_one_table(rotate: Rotate) -> None:
     """With positions of a free batch, as Llama and GPT-J read them."""

@@ -204,6 +204,7 @@ def test_random_moves(seed: int, dtype: Any) -> None:
     LoopRewrite(build, {"x": x}, MovesToGather())
 
 
+@pytest.mark.wide
 def test_keys_that_are_split_in_each_trip() -> None:
     def draws(key: Any, limit: Any) -> Any:
         def body(state: Any) -> Any:

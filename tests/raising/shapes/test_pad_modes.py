@@ -127,6 +127,7 @@ def test_empty_tensors(mode: str) -> None:
     )
 
 
+@pytest.mark.wide
 def test_long_chains() -> None:
     def function(x: jax.Array) -> jax.Array:
         y = x

@@ -126,6 +126,7 @@ def test_what_leaves_something_stays(name: str, monkeypatch: pytest.MonkeyPatch)
     assert outside(NOT_ALL[name], X)["Split"] == 0
 
 
+@pytest.mark.wide
 def test_associative_scans_split_columns() -> None:
     """Parts of rows with a step: the rows are sliced once."""
     x = np.linspace(0, 1, 64, dtype=np.float32).reshape(8, 8)
