@@ -13,15 +13,15 @@ _BY_NAME: dict[str, Rule] = {name: rule for rule in RULES for name in (rule.name
 
 RETIRED = frozenset(
     {"carry-inner-loops", "carry-layout", "columns-first", "compare-clamped", "compare-quotient",
-     "compose-scatters", "computed-table", "constant-unit-dims", "conv-to-matmul",
-     "decision-tree", "dequantize-before-broadcast", "equal-results", "equal-states",
-     "expand-dequantized", "first-trips-table", "gather-hoisting", "hoist-row-transpose",
-     "horizontal-fusion", "inline-single-trip", "inline-trip", "is-finite", "known-state",
-     "masked-gather", "negative-index-nd", "negative-tuple", "pack-rows", "permute-rows",
-     "rounded-rotation", "row-tables", "shifted-carry", "sink-final-states",
-     "sink-into-branches", "skip-unselected", "slp-vectorize", "softmax-drop-unit-dims",
-     "softmax-without-units", "squeeze-bias", "sum-after-loop", "sum-of-choices", "unmask-state",
-     "vector-bias", "while-fission", "wide-comparison", "widen-comparison"}
+     "compose-scatters", "computed-table", "constant-unit-dims", "decision-tree",
+     "dequantize-before-broadcast", "equal-results", "equal-states", "expand-dequantized",
+     "first-trips-table", "gather-hoisting", "hoist-row-transpose", "horizontal-fusion",
+     "inline-single-trip", "inline-trip", "is-finite", "known-state", "masked-gather",
+     "negative-index-nd", "negative-tuple", "pack-rows", "permute-rows", "rounded-rotation",
+     "row-tables", "shifted-carry", "sink-final-states", "sink-into-branches", "skip-unselected",
+     "slp-vectorize", "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias",
+     "sum-after-loop", "sum-of-choices", "unmask-state", "vector-bias", "while-fission",
+     "wide-comparison", "widen-comparison"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""
 
