@@ -239,12 +239,13 @@ def test_images_whose_mean_is_much_larger_than_their_spread(name: str, order: st
 
 @pytest.mark.wide
 def test_the_table_names_what_the_runtime_fuses_wrongly() -> None:
+    """How the numbers are wrong depends on the processor: a bias beyond 2^31 wraps or saturates."""
     table = json.loads(TABLE.read_text(encoding="utf-8"))
     with start(Name("ort-cpu")) as runtime:
-        found = fusions.harmful_fusions(runtime, KINDS["ort-cpu"])
+        found = fusions.harmful_fusions(runtime, KINDS["ort-cpu"]).keys()
     if ort.__version__ == table["runtime_version"]:
-        assert found == table["harmful_fusions"]
-    assert found.items() <= table["harmful_fusions"].items()
+        assert found == table["harmful_fusions"].keys()
+    assert found <= table["harmful_fusions"].keys()
     assert load_target("ort-cpu").harmful_fusions == table["harmful_fusions"].keys()
     assert fusions.ANSWERS.keys() == table["harmful_fusions"].keys()
 
