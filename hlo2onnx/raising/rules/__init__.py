@@ -17,7 +17,6 @@ from hlo2onnx.raising.rules.algebra import (
     reciprocals,
     selections,
     simplification,
-    top_k_values,
     uniform_random,
 )
 from hlo2onnx.raising.rules.loops import LOOP_RULES, inline_branches
@@ -94,12 +93,9 @@ RULES: tuple[Rule, ...] = (
     selections.NestedWhere(),
     selections.WhereOfNot(),
     selections.SelectBooleans(),
-    selections.ReplaceZero(),
     selections.CompareChoices(),
-    selections.CompareExtreme(),
     selections.ReduceOfNot(),
     selections.NotOfBoth(),
-    selections.ZeroOrSmall(),
     selections.IsNan(),
     selections.ReduceBooleans(),
     casts.ComposeCasts(),
@@ -118,7 +114,6 @@ RULES: tuple[Rule, ...] = (
     gather_indices.BoundsCheck(),
     gather_indices.NegativeIndex(),
     gather_indices.WidenIndex(),
-    top_k_values.TopKValues(),
     interleave.Interleave(),
     broadcast.ImplicitBroadcast(),
     broadcast.SinkBroadcast(),
@@ -198,5 +193,4 @@ RULES: tuple[Rule, ...] = (
     pack_columns.PackColumns(),
     negation.AddNegToSub(),
     negation.FoldNegIntoConstant(),
-    negation.FoldPowerOfTwo(),
 )

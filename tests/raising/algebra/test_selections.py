@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as oir
 import pytest
-from against_xla import against_jax
 from rewriting import Rewrite, fires, model_of, run_model
 from symbolic import free
 
@@ -21,10 +20,8 @@ from hlo2onnx.raising.rules.algebra.selections import (
     NotOfBoth,
     ReduceBooleans,
     ReduceOfNot,
-    ReplaceZero,
     SelectBooleans,
     WhereOfNot,
-    ZeroOrSmall,
 )
 from hlo2onnx.targets import load_target
 
@@ -241,115 +238,3 @@ def test_a_reduction_beside_an_extent_that_may_be_0() -> None:
 
 def test_before_opset_20_nothing_reduces_booleans() -> None:
     Rewrite(reduced("ReduceMax"), INPUTS, ReduceBooleans(), opset=19).nothing()
-
-
-def kept_from_zero(
-    small: float = 1e-6,
-    rest: float = 0.0,
-    zero: float = 0.0,
-    other: bool = False,
-    expands: bool = False,
-) -> Build:
-    """x, and a small number where x is 0."""
-
-    def build(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
-        numbers = [b.scalar(item, T.FLOAT) for item in (small, rest, zero)]
-        is_zero = b.Equal(y if other else x, numbers[2])
-        if expands:
-            is_zero = b.unsqueeze(is_zero, [0])
-        return b.Add(x, b.Where(is_zero, *numbers[:2]))  # type: ignore[no-any-return]
-
-    return build
-
-
-@pytest.mark.parametrize("rest", [0.0, -0.0])
-@pytest.mark.parametrize("c", [1e-6, np.nan, np.inf, -2.0])
-def test_replace_zero(c: float, rest: float) -> None:
-    inputs = {**INPUTS, "x": np.array([0.0, -0.0, np.nan, 1e-42], np.float32)}
-    Rewrite(kept_from_zero(c, rest), inputs, ReplaceZero()).gives("Equal", "Where")
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-def test_divisors_that_are_kept_from_zero(dtype: str) -> None:
-    x = np.array([0, -2, 3, 0], dtype) * np.array(-1, dtype)
-    run = against_jax(lambda x: (x == 0).astype(x.dtype) * np.array(2, dtype) + x, x).bit_exact()
-    run.has_no("Add")
-    assert run.program.report.rules["replace-zero"] == 1
-
-
-def selection_is_read(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
-    zero = b.scalar(0, T.FLOAT)
-    chosen = b.Where(b.Equal(x, zero), b.scalar(2, T.FLOAT), zero)
-    return b.Mul(b.Add(x, chosen), chosen)
-
-
-KEPT_OTHERWISE: dict[str, Build] = {
-    "negative_zero_stays": kept_from_zero(0.0),
-    "negative_zero_is_added": kept_from_zero(-0.0),
-    "others_change": kept_from_zero(rest=1.0),
-    "compared_with_one": kept_from_zero(zero=1.0),
-    "another_is_compared": kept_from_zero(other=True),
-    "more_axes": kept_from_zero(expands=True),
-    "no_comparison": lambda b, c, d, x, y, k: b.Add(
-        x, b.Where(c, b.scalar(1, T.FLOAT), b.scalar(0, T.FLOAT))
-    ),
-    "variable": lambda b, c, d, x, y, k: b.Add(
-        x, b.Where(b.Equal(x, b.scalar(0, T.FLOAT)), y, b.scalar(0, T.FLOAT))
-    ),
-    "selection_is_read": selection_is_read,
-    "no_selection": lambda b, c, d, x, y, k: b.Add(x, y),
-}
-
-
-@pytest.mark.parametrize("name", KEPT_OTHERWISE)
-def test_zeros_that_stay(name: str) -> None:
-    Rewrite(KEPT_OTHERWISE[name], INPUTS, ReplaceZero()).nothing()
-
-
-def small(limit: float, swapped: bool = False, zero: float = 0.0, other: bool = False) -> Build:
-    """Whether x is 0, or at most as large as a limit."""
-
-    def build(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
-        below = b.LessOrEqual(b.Abs(y if other else x), b.scalar(limit, T.FLOAT))
-        pair = [b.Equal(x, b.scalar(zero, T.FLOAT)), below]
-        return b.Or(*pair[:: -1 if swapped else 1])
-
-    return build
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize("limit", [1e-8, 0.0, np.inf])
-def test_zero_or_small(limit: float, swapped: bool) -> None:
-    inputs = {**INPUTS, "x": np.array([np.nan, -0.0, 1e-9, 5e-39], np.float32)}
-    Rewrite(small(limit, swapped), inputs, ZeroOrSmall()).gives("Abs", "LessOrEqual")
-
-
-def of_limits(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
-    """One limit for each element, one of them negative."""
-    limits = b.const(np.array([1, -1, 1, 1], np.float32))
-    return b.Or(b.Equal(x, b.scalar(0, T.FLOAT)), b.LessOrEqual(b.Abs(x), limits))
-
-
-def below_zero(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
-    small = b.Less(b.Abs(x), b.scalar(0, T.FLOAT))
-    return b.Or(b.Equal(x, b.scalar(0, T.FLOAT)), small)
-
-
-def of_integers(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
-    zero, limit = b.scalar(0, T.INT32), b.scalar(3, T.INT32)
-    return b.Or(b.Equal(k, zero), b.LessOrEqual(b.Abs(k), limit))
-
-
-NOT_SMALL: dict[str, Build] = {
-    "a negative limit": small(-1.0),
-    "another number": small(1.0, zero=2.0),
-    "another tensor": small(1.0, other=True),
-    "several limits": of_limits,
-    "a strict limit": below_zero,
-    "integers": of_integers,
-}
-
-
-@pytest.mark.parametrize("name", NOT_SMALL)
-def test_not_zero_or_small(name: str) -> None:
-    Rewrite(NOT_SMALL[name], INPUTS, ZeroOrSmall()).nothing()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import FLOATS, const_of, dtype_of, is_constant, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.ir.values import FLOATS, dtype_of, is_constant
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import (
     both_orders,
     first,
@@ -95,43 +95,3 @@ def _negated_factor(factor: oir.Value) -> oir.Value:
     """
     need(is_private(factor), "others read its factor", factor)
     return needed(source_of(factor, "Neg"), "its factor is no negative", factor)
-
-
-class FoldPowerOfTwo(Rule):
-    """Mul(k, Mul(p, x)) -> Mul(k * p, x); p is 1, 2, 4, ..., or such a negative, and |k| >= 1
-
-    Legal for floats: x * p is exact, also of denormal numbers, and where it is infinite, so is
-    the product with k. Done if no other node reads the inner product.
-    """
-
-    name = "fold-power-of-two"
-    anchors = frozenset({"Mul"})
-    sources = frozenset({"Mul"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        need(dtype_of(node.outputs[0]) in FLOATS, "integers may wrap", node)
-        for inner, k in both_orders(node):
-            product = maker_of(inner, "Mul")
-            outer = const_of(k)
-            if product is None or outer is None:
-                continue
-            need(is_private(inner), "others read its factor", inner)
-            for x, p in both_orders(product):
-                power = const_of(p)
-                if power is None or power.size != 1 or not _is_exact(power, outer):
-                    continue
-                result = b.Mul(b.const(np.asarray(outer * power.reshape(()))), x)
-                need(shape_of(result) == shape_of(node.outputs[0]), "the factor expands x", node)
-                return result
-        raise Refusal("it does not multiply by a constant and a power of two", node)
-
-
-def _is_exact(power: np.ndarray, factors: np.ndarray) -> bool:
-    """Whether one product with both rounds as the product with a power of two and then one with
-    other factors."""
-    significand, exponent = np.frexp(power.astype(np.float64).item())
-    numbers = factors.astype(np.float64)
-    with np.errstate(over="ignore"):
-        products = (factors * power.reshape(())).astype(np.float64)
-    is_power = abs(significand) == 0.5 and exponent >= 1
-    return bool(is_power and (abs(numbers) >= 1).all() and np.isfinite(products).all())

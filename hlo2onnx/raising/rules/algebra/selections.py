@@ -13,13 +13,11 @@ from hlo2onnx.ir.values import (
     const_number,
     dtype_of,
     shape_of,
-    size_of,
     static_shape,
 )
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.reductions import reduced_axes
 from hlo2onnx.raising.match.views import (
-    both_orders,
     first,
     is_private,
     maker_of,
@@ -100,38 +98,6 @@ class SelectBooleans(Rule):
         return result
 
 
-class ReplaceZero(Rule):
-    """x + Where(x == 0, c, 0) -> Where(x == 0, c, x), for a constant c that is not 0
-
-    Legal for all numbers: 0 + c and -0 + c are c, and x + 0 and x + -0 are x if x is not 0. Done if
-    no other node reads the selection. Divisors are kept from 0 like this.
-    """
-
-    name = "replace-zero"
-    anchors = frozenset({"Add"})
-    sources = frozenset({"Where"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        for x, term in both_orders(node):
-            where = maker_of(term, "Where")
-            if where is None:
-                continue
-            condition, replacement, other = operands(where)
-            equal = needed(maker_of(condition, "Equal"), "the condition is no comparison", where)
-            pairs = both_orders(equal)
-            is_zero = any(one is x and const_number(zero) == 0 for one, zero in pairs)
-            need(is_zero, "it does not compare the other term with 0", equal)
-            c = needed(const_number(replacement), "what it adds to 0 is not constant", where)
-            need(
-                c != 0 and const_number(other) == 0, "it adds 0 to 0, or a number to others", where
-            )
-            need(is_private(term), "others read the selection", term)
-            dims = shape_of(node.outputs[0])
-            need(shape_of(x) == shape_of(condition) == dims, "the selection has more axes", where)
-            return b.Where(condition, b.scalar(c, dtype_of(x)), x)
-        raise Refusal("no term is a selection", node)
-
-
 class CompareChoices(Rule):
     """Where(c, 2, 0) == 2 -> c, Where(c, 2, 0) == 0 -> not c, and so for other comparisons
 
@@ -160,47 +126,6 @@ class CompareChoices(Rule):
             extents = needed(static_shape(node.outputs[0]), "its shape is dynamic", node)
             return b.expand(b.scalar(of_first, BOOL), extents)
         raise Refusal("it does not compare a selection with a constant", node)
-
-
-class CompareExtreme(Rule):
-    """ReduceMax(x) < c -> ReduceMin(x < c), and so for <=; ReduceMin(x) > c -> ReduceMin(x > c)
-
-    Legal where NaN is the extreme of numbers beside NaN: both are False. The extents are static and
-    not 0, as runtimes reject an extreme of no booleans. Done for few elements, if no other node
-    reads the extreme and the target's ReduceMax loses NaN: it would take up to five nodes.
-    """
-
-    name = "compare-extreme"
-    anchors = frozenset({"Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
-    sources = frozenset({"ReduceMax", "ReduceMin"})
-    # Other rules look for extremes.
-    phase = 1
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        for place, extreme in enumerate(operands(node)):
-            is_below = (node.op_type in ("Less", "LessOrEqual")) == (place == 0)
-            reduction = maker_of(extreme, "ReduceMax" if is_below else "ReduceMin")
-            limit = operands(node)[1 - place]
-            if reduction is None or size_of(limit) != 1:
-                continue
-            x = first(reduction)
-            need(is_private(extreme), "others read the extreme", reduction)
-            need(b.target.flags.loses_nan and not b.facts.nan_free(x), "it is one node", reduction)
-            extents = [shape_of(x)[axis] for axis in reduced_axes(reduction)]
-            are_some = all(isinstance(extent, int) and extent > 0 for extent in extents)
-            need(are_some, "there may be none", x)
-            is_small = (size_of(x) or 0) <= b.costs.bounded_extreme_elements
-            need(is_small, "comparing all elements would take longer", x)
-            need(b.supports("ReduceMin", BOOL), "the target reduces no booleans", reduction)
-            shape = shape_of(node.outputs[0])
-            need(shape == shape_of(extreme), "the other operand has more axes", node)
-            limit = b.reshape(limit, ())
-            pair = (x, limit) if place == 0 else (limit, x)
-            return b.op(
-                "ReduceMin", b.op(node.op_type, *pair), *reduction.inputs[1:],
-                types=[(BOOL, shape)], **attributes_of(reduction),
-            )  # fmt: skip
-        raise Refusal("it does not compare an extreme so that all elements must hold", node)
 
 
 class ReduceOfNot(Rule):
@@ -242,34 +167,6 @@ class NotOfBoth(Rule):
         need(x is not None and y is not None, "an operand is not negated", node)
         need(all(map(is_private, operands(node))), "others read the negations", node)
         return b.Not(b.op("Or" if node.op_type == "And" else "And", x, y))
-
-
-class ZeroOrSmall(Rule):
-    """x == 0 or |x| <= c -> |x| <= c
-
-    Legal for constants c of one element that are not negative, and floats.
-    """
-
-    name = "zero-or-small"
-    anchors = frozenset({"Or"})
-    sources = frozenset({"Equal"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        for zero, small in both_orders(node):
-            equal, below = maker_of(zero, "Equal"), maker_of(small, "LessOrEqual")
-            if equal is None or below is None:
-                continue
-            magnitude, limit = operands(below)
-            x = needed(source_of(magnitude, "Abs"), "it compares no magnitude", below)
-            pairs = both_orders(equal)
-            is_zero = any(one is x and const_number(other) == 0 for one, other in pairs)
-            need(is_zero, "it does not compare the same with 0", equal)
-            least = const_number(limit)
-            need(least is not None and least >= 0, "the limit may be negative", limit)
-            need(dtype_of(x) in FLOATS, "they are integers", x)
-            need(shape_of(small) == shape_of(node.outputs[0]), "the zero has more axes", equal)
-            return small
-        raise Refusal("it does not ask for zeros and small numbers", node)
 
 
 class IsNan(Rule):
