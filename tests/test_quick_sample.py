@@ -1,4 +1,4 @@
-"""Which cases the quick suite leaves to the wide one."""
+"""Which cases the quick suite leaves to the wide one, and which CI leaves out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from quick_sample import rest_of
+from quick_sample import left_by, rest_of
 
 WIDTHS, KINDS, PAIRS = [1, 2, 3, 4], ["a", "b", "c"], [("x", True), ("y", False), ("x", False)]
 
@@ -62,3 +62,12 @@ def test_a_list_of_cases_stays_whole() -> None:
 
 def test_a_test_without_parameters_stays() -> None:
     assert not list(rest_of([Case(example_alone)]))  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(("count", "kept"), [(1, 1), (3, 1), (4, 2), (9, 3)])
+def test_a_third_of_the_cases(count: int, kept: int) -> None:
+    cases: list[Any] = [Case(example_alone, width=width) for width in range(count)]
+    left = list(left_by(cases, 3))
+    assert len(left) == count - kept
+    assert set(left_by(cases[::-1], 3)) == set(left)
+    assert not list(left_by(cases, 1))

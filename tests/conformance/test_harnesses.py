@@ -69,6 +69,7 @@ def suite(request: pytest.FixtureRequest) -> Iterator[Suite]:
 
 
 @pytest.mark.wide
+@pytest.mark.sampled
 @pytest.mark.parametrize("group", GROUPS)
 def test_group(suite: Suite, group: str) -> None:
     outcomes = suite.outcomes(group)

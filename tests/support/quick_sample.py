@@ -1,4 +1,4 @@
-"""The cases of products of parameters that the quick suite leaves to the wide one."""
+"""Samples of the cases of a test: for the quick suite, and for CI."""
 
 from __future__ import annotations
 
@@ -17,11 +17,22 @@ def rest_of(family: Sequence[pytest.Function]) -> Iterator[pytest.Function]:
     A test with a single list of cases keeps all of them.
     """
     seen: set[tuple[Axis, tuple[int, ...]]] = set()
-    for item in sorted(family, key=lambda item: zlib.crc32(item.nodeid.encode())):
+    for item in sorted(family, key=_place):
         values = set(_values(item))
         if values <= seen:
             yield item
         seen |= values
+
+
+def left_by(family: Sequence[pytest.Function], every: int) -> Iterator[pytest.Function]:
+    """The cases of one test function but each n-th, of which there is at least one."""
+    ordered = sorted(family, key=_place)
+    return (item for place, item in enumerate(ordered) if place % every)
+
+
+def _place(item: pytest.Function) -> int:
+    """A place in an order that does not depend on the other cases."""
+    return zlib.crc32(item.nodeid.encode())
 
 
 def _values(item: pytest.Function) -> Iterator[tuple[Axis, tuple[int, ...]]]:
