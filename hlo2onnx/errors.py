@@ -39,6 +39,10 @@ class OverBudgetError(VerificationError):
     """A verification had no time for a run or a compilation."""
 
 
+class OtherResultsError(VerificationError):
+    """The user's function has results of other types at some sizes."""
+
+
 class InternalError(Hlo2OnnxError):
     """A handler or rule returned a wrong type, shape or count of values: a bug in hlo2onnx."""
 

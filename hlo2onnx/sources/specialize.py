@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hlo2onnx.errors import UsageError
+from hlo2onnx.errors import OtherResultsError, UsageError
 from hlo2onnx.ir.dims import evaluate, fixed, free_symbols
 from hlo2onnx.ir.values import Dim
 from hlo2onnx.mlir.callbacks import has_callbacks
@@ -82,7 +82,10 @@ def lowered_at(source: Source, static: Source, sizes: Mapping[str, int]) -> Sour
 
     Returns:
         The program with the signature of the static one. None if the function is not known, does
-        not take these sizes, has callbacks, or has other arguments or results.
+        not take these sizes, has callbacks, or leaves out arguments.
+
+    Raises:
+        OtherResultsError: The function has other results at these sizes.
     """
     if source.at_sizes is None:
         return None
@@ -93,8 +96,15 @@ def lowered_at(source: Source, static: Source, sizes: Mapping[str, int]) -> Sour
     module = clone_module(found.module)
     make_main(module, found.function)
     modules = (module, static.module.operation)
-    mains = [find_function(x, "main", source.description) for x in modules]
-    if len({str(function_type(main)) for main in mains}) > 1 or has_callbacks(module):
+    types = [function_type(find_function(x, "main", source.description)) for x in modules]
+    again, translated = (", ".join(map(str, x.results)) for x in types)
+    if again != translated:
+        at = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        raise OtherResultsError(
+            f"at {at} the function is another program: Python code depends on the shape. It returns"
+            f" {again}, and the model returns {translated}"
+        )
+    if len(set(map(str, types))) > 1 or has_callbacks(module):
         return None
     return replace(static, module=module)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from hlo2onnx.errors import OverBudgetError, SignatureError, VerificationError
+from hlo2onnx.errors import OtherResultsError, OverBudgetError, SignatureError, VerificationError
 from hlo2onnx.ir.dims import evaluate, is_positive
 from hlo2onnx.sources.source import Source
 from hlo2onnx.sources.specialize import symbols_of
@@ -106,14 +106,16 @@ class TrialMaker:
         try:
             self._check(first)
             self._many(first)
-        except (VerificationError, SignatureError):
-            if not symbols:
+        except (VerificationError, SignatureError) as error:
+            if not symbols or isinstance(error, OtherResultsError):
                 raise
             self._many(dict.fromkeys(symbols, SIZE))
         for item in rest:
             try:
                 self._check(item)
                 self._few(item)
+            except OtherResultsError:
+                raise
             except (VerificationError, SignatureError):
                 self.notes.append(f"the program does not take {_named(item)}")
 
