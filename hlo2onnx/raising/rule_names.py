@@ -21,8 +21,8 @@ RETIRED = frozenset(
      "pack-rows", "permute-rows", "replace-zero", "rounded-rotation", "row-tables",
      "shifted-carry", "sink-final-states", "sink-into-branches", "skip-unselected",
      "slp-vectorize", "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias",
-     "sum-after-loop", "sum-of-choices", "top-k-values", "unmask-state", "vector-bias",
-     "while-fission", "wide-comparison", "widen-comparison", "zero-or-small"}
+     "sum-after-loop", "sum-of-choices", "unmask-state", "vector-bias", "while-fission",
+     "wide-comparison", "widen-comparison", "zero-or-small"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""
 

@@ -17,6 +17,7 @@ from hlo2onnx.raising.rules.algebra import (
     reciprocals,
     selections,
     simplification,
+    top_k_values,
     uniform_random,
 )
 from hlo2onnx.raising.rules.loops import LOOP_RULES, inline_branches
@@ -114,6 +115,7 @@ RULES: tuple[Rule, ...] = (
     gather_indices.BoundsCheck(),
     gather_indices.NegativeIndex(),
     gather_indices.WidenIndex(),
+    top_k_values.TopKValues(),
     interleave.Interleave(),
     broadcast.ImplicitBroadcast(),
     broadcast.SinkBroadcast(),
