@@ -94,6 +94,8 @@ def lowered_at(source: Source, static: Source, sizes: Mapping[str, int]) -> Sour
     except Exception:  # noqa: BLE001  (the user's function may raise anything)
         return None
     module = clone_module(found.module)
+    if has_callbacks(module):
+        return None
     make_main(module, found.function)
     modules = (module, static.module.operation)
     types = [function_type(find_function(x, "main", source.description)) for x in modules]
@@ -104,7 +106,7 @@ def lowered_at(source: Source, static: Source, sizes: Mapping[str, int]) -> Sour
             f"at {at} the function is another program: Python code depends on the shape. It returns"
             f" {again}, and the model returns {translated}"
         )
-    if len(set(map(str, types))) > 1 or has_callbacks(module):
+    if len(set(map(str, types))) > 1:
         return None
     return replace(static, module=module)
 

@@ -25,7 +25,7 @@ from hlo2onnx.rewrite.replace import remove_makers
 _FEWEST_SAVED = 8
 """Nodes that a trip must be spared, besides the reads."""
 _MOST_NODES = 128
-"""Nodes that a loop has twice: a limit on the model's size, no cost."""
+"""Nodes that may move in front of the loop: a limit on the model's size, no cost."""
 
 _LITTLE = "little is computed by the number of the trip"
 
@@ -82,7 +82,7 @@ def _again(b: Rewriter, loop: oir.Node) -> Sequence[oir.Value]:
 
 
 class _Tables:
-    """What a body computes by the number of the trip, for the first trips.
+    """What a body computes by the number of the trip, for all trips that the loop may make.
 
     Attributes:
         cut: The values of the body that are worth a table each.
@@ -274,7 +274,7 @@ def _counters(trips: Trips) -> dict[oir.Value, oir.Value]:
 
 
 def _numbered(b: Rewriter, trips: Trips, is_constant: bool) -> dict[oir.Value, oir.Value]:
-    """The number of the trip and the states that count trips, for the first trips."""
+    """The number of the trip and the states that count trips, in each trip."""
     numbers = np.arange(trips.count)
     rows = {trips.number: b.i64(numbers.tolist())}
     for state, start in _counters(trips).items():
