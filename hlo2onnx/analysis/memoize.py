@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import onnx_ir as oir
 
-_T = TypeVar("_T")
+_Answer = TypeVar("_Answer")
 
 _DEEPEST = 32
 """Most questions that may be open at a time. Programs have chains of thousands of ops, but Python's
@@ -33,8 +33,11 @@ class Memo:
         self._open = 0
 
     def ask(
-        self, table: dict[oir.Value, _T], value: oir.Value, compute: Callable[[oir.Value], _T]
-    ) -> _T:
+        self,
+        table: dict[oir.Value, _Answer],
+        value: oir.Value,
+        compute: Callable[[oir.Value], _Answer],
+    ) -> _Answer:
         """The answer about a value.
 
         Args:

@@ -49,11 +49,11 @@ def have_equal_bodies(node: oir.Node, other: oir.Node, pairs: Pairs) -> bool:
     """
     mine, others = subgraphs(node), subgraphs(other)
     return len(mine) == len(others) and all(
-        _are_equal(body, twin, pairs) for body, twin in zip(mine, others, strict=True)
+        _compute_the_same(body, twin, pairs) for body, twin in zip(mine, others, strict=True)
     )
 
 
-def _are_equal(body: oir.Graph, twin: oir.Graph, outer: Pairs) -> bool:
+def _compute_the_same(body: oir.Graph, twin: oir.Graph, outer: Pairs) -> bool:
     if not (
         len(body) == len(twin)
         and len(body.outputs) == len(twin.outputs)

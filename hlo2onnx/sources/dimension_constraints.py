@@ -33,7 +33,7 @@ def scope_of(constraints: Sequence[str]) -> jax.export.SymbolicScope:
     return jax.export.SymbolicScope(constraints)
 
 
-def check_names(constraints: Sequence[str], arguments: PyTree, texts: Iterable[str]) -> None:
+def check_constraints(constraints: Sequence[str], arguments: PyTree, texts: Iterable[str]) -> None:
     """Checks that each name in the constraints is that of a dimension.
 
     Args:

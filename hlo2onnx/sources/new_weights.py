@@ -30,7 +30,8 @@ def with_new_weights(source: Source, tree: PyTree) -> Source:
     """
     given = _named(tree, source)
     bound = tuple(
-        replace(item, array=_array(item, given[item.port.name])) for item in source.signature.bound
+        replace(item, array=_stored_array(item, given[item.port.name]))
+        for item in source.signature.bound
     )
     return replace(source, signature=replace(source.signature, bound=bound))
 
@@ -65,7 +66,7 @@ def _named(tree: PyTree, source: Source) -> Arrays:
     return found
 
 
-def _array(item: Bound, leaf: PyTree) -> np.ndarray:
+def _stored_array(item: Bound, leaf: PyTree) -> np.ndarray:
     """An array for a bound input, in the type in which the old one is stored."""
     try:
         array = input_array(leaf, item.port, None)

@@ -14,7 +14,7 @@ from hlo2onnx.errors import UsageError
 from hlo2onnx.ir.dims import evaluate, parse
 from hlo2onnx.options import Dynamic
 from hlo2onnx.sources.argument_names import argument_names, leaf_name, listed, positional_names
-from hlo2onnx.sources.dimension_constraints import check_names, scope_of
+from hlo2onnx.sources.dimension_constraints import check_constraints, scope_of
 from hlo2onnx.sources.dimension_specs import with_spec
 from hlo2onnx.sources.signature import PyTree
 
@@ -71,7 +71,7 @@ def symbolic_arguments(
     named = {name: free(name, item) for name, item in kwargs.items()}
     if constraints:
         texts = [leaf for leaf in jax.tree.leaves((args, kwargs, dynamic)) if isinstance(leaf, str)]
-        check_names(constraints, (positional, named), texts)
+        check_constraints(constraints, (positional, named), texts)
     return positional, named
 
 
