@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from hlo2onnx import runtime as runtime
     from hlo2onnx.api import translate
     from hlo2onnx.bisect_models import bisect
-    from hlo2onnx.bisection.divergence import Divergence
-    from hlo2onnx.checking.check import Check, check
+    from hlo2onnx.command.check import Check, check
     from hlo2onnx.custom_calls import CustomOp, custom_call, expand_custom_call
     from hlo2onnx.errors import (
         Hlo2OnnxError,
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
     from hlo2onnx.report import Report
     from hlo2onnx.runtime.profiling import Profile
     from hlo2onnx.runtime.state import StateArray
-    from hlo2onnx.verification.compare import Verification
+    from hlo2onnx.verify.compare import Verification
+    from hlo2onnx.verify.divergence import Divergence
 
 __version__ = "0.1.0"
 
@@ -69,8 +69,8 @@ __all__ = [
 _HOMES = {
     "hlo2onnx.api": ("translate",),
     "hlo2onnx.bisect_models": ("bisect",),
-    "hlo2onnx.bisection.divergence": ("Divergence",),
-    "hlo2onnx.checking.check": ("Check", "check"),
+    "hlo2onnx.verify.divergence": ("Divergence",),
+    "hlo2onnx.command.check": ("Check", "check"),
     "hlo2onnx.custom_calls": ("CustomOp", "custom_call", "expand_custom_call"),
     "hlo2onnx.loading": ("load",),
     "hlo2onnx.program": ("OnnxProgram",),
@@ -79,7 +79,7 @@ _HOMES = {
     "hlo2onnx.report": ("Report",),
     "hlo2onnx.runtime.profiling": ("Profile",),
     "hlo2onnx.runtime.state": ("StateArray",),
-    "hlo2onnx.verification.compare": ("Verification",),
+    "hlo2onnx.verify.compare": ("Verification",),
 }
 """Modules of names. All other names are errors. `hlo2onnx.runtime` runs where JAX is not installed,
 and the command's help and the child process that reads damaged files do not need it."""

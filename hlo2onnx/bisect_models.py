@@ -9,26 +9,26 @@ from pathlib import Path
 import onnx
 from jaxlib.mlir import ir
 
-from hlo2onnx.bisection.diagnosis import Compared, compared
-from hlo2onnx.bisection.divergence import Divergence
-from hlo2onnx.bisection.named_points import named_points, shared_points
-from hlo2onnx.bisection.points import Point, points_of
 from hlo2onnx.errors import UsageError
-from hlo2onnx.mlir.context import clone_module
+from hlo2onnx.frontend.mlir.context import clone_module
+from hlo2onnx.frontend.port_names import positional_names
+from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.signature import PyTree
+from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import lowered_module
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.runtime.calling import caller_of
 from hlo2onnx.runtime.reading import reading_model
 from hlo2onnx.runtime.serializing import to_proto
-from hlo2onnx.sources.argument_names import positional_names
-from hlo2onnx.sources.prepare import prepared
-from hlo2onnx.sources.signature import PyTree
-from hlo2onnx.sources.source import Source
-from hlo2onnx.verification.candidate import Candidate
-from hlo2onnx.verification.judge import Judge
-from hlo2onnx.verification.runners import OnnxRuntime
-from hlo2onnx.verification.settings import Settings
+from hlo2onnx.verify.candidate import Candidate
+from hlo2onnx.verify.diagnosis import Compared, compared
+from hlo2onnx.verify.divergence import Divergence
+from hlo2onnx.verify.judge import Judge
+from hlo2onnx.verify.named_points import named_points, shared_points
+from hlo2onnx.verify.points import Point, points_of
+from hlo2onnx.verify.runners import OnnxRuntime
+from hlo2onnx.verify.settings import Settings
 
 
 def bisect(

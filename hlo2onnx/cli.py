@@ -132,8 +132,8 @@ def _translate(
     os.environ["JAX_PLATFORMS"] = "cpu"
     progress.begin("import")
     from hlo2onnx.api import translate
+    from hlo2onnx.frontend.specialize import check_names, symbols_of
     from hlo2onnx.raising.rule_names import rules_named
-    from hlo2onnx.sources.specialize import check_names, symbols_of
 
     rules_named(arguments.explain)
     if arguments.check:
@@ -199,7 +199,7 @@ def _check(
     arguments: argparse.Namespace, source: Path | bytes, facts: dict[str, object], console: Console
 ) -> int:
     """Prints what cannot be translated, and what may be slow; returns the exit code."""
-    from hlo2onnx.checking.check import check
+    from hlo2onnx.command.check import check
 
     found = check(source, **_keywords(arguments))
     facts["check"] = found.as_dict()

@@ -11,6 +11,10 @@ import jax
 import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
+from hlo2onnx.frontend.port_names import positional_names
+from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.signature import Port, PyTree
+from hlo2onnx.frontend.source import Source
 from hlo2onnx.interface.description import Description
 from hlo2onnx.interface.tensors import Tensor
 from hlo2onnx.options import Bind, CallbackPolicy, DenormalPolicy, Dynamic, Options, names
@@ -22,10 +26,6 @@ from hlo2onnx.runtime.loading import described
 from hlo2onnx.runtime.metadata import source_hash
 from hlo2onnx.runtime.reading import reading_model
 from hlo2onnx.runtime.sessions import Providers
-from hlo2onnx.sources import Source
-from hlo2onnx.sources.argument_names import positional_names
-from hlo2onnx.sources.prepare import prepared
-from hlo2onnx.sources.signature import Port, PyTree
 
 
 def load(

@@ -13,11 +13,11 @@ import onnx_ir as oir
 from jax.tree_util import PyTreeDef
 
 from hlo2onnx.errors import UsageError
-from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.frontend.mlir.context import parse_module
+from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
 from hlo2onnx.runtime.saving import weight_bytes
 from hlo2onnx.runtime.serializing import MAX_MODEL_BYTES, to_proto
-from hlo2onnx.sources import Source
 
 T = TypeVar("T")
 

@@ -15,18 +15,27 @@ from jaxlib.mlir import ir
 
 from hlo2onnx import progress
 from hlo2onnx.errors import LoadError, TranslationError, UsageError
-from hlo2onnx.interface.session_config import one_thread
+from hlo2onnx.frontend.mlir.callbacks import ASSERTION, assertions, drop_effects
+from hlo2onnx.frontend.mlir.normalize import normalized
+from hlo2onnx.frontend.mlir.types import ELEMENT_TYPES, STORED_FLOATS
+from hlo2onnx.frontend.source import Source
+from hlo2onnx.interface.description import one_thread
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.custom_domains import restore_names
 from hlo2onnx.ir.functions import each_graph, finish_functions
-from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.ir.weight_names import name_weights
+from hlo2onnx.ir.names import name_layers
+from hlo2onnx.ir.op_families import restore_names
+from hlo2onnx.ir.traversal import all_nodes, freeing_removed_nodes
+from hlo2onnx.ir.weight_storage import (
+    STORAGE_TYPES,
+    WeightLedger,
+    has_large_f32,
+    store_half_weights,
+    store_weights,
+)
+from hlo2onnx.ir.weights import name_weights
 from hlo2onnx.limitations import CALLBACK_TARGETS
 from hlo2onnx.lowering.diagnosis import Diagnosis
 from hlo2onnx.lowering.lower import lower
-from hlo2onnx.mlir.effects import ASSERTION, assertions, drop_effects
-from hlo2onnx.mlir.normalize import normalized
-from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS
 from hlo2onnx.options import Options, ir_version
 from hlo2onnx.raising import inline_branches, raise_model
 from hlo2onnx.raising.engine import Watch
@@ -36,18 +45,8 @@ from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.watch import Explainer, RuleLog
 from hlo2onnx.report import Report, WeightSizes
-from hlo2onnx.rewrite.large_graphs import freeing_removed_nodes
-from hlo2onnx.rewrite.layer_names import name_layers
-from hlo2onnx.rewrite.weight_sizes import WeightLedger
-from hlo2onnx.rewrite.weight_storage import (
-    STORAGE_TYPES,
-    has_large_f32,
-    store_half_weights,
-    store_weights,
-)
 from hlo2onnx.runtime.metadata import describe_model
 from hlo2onnx.runtime.output_paths import output_folder, writing
-from hlo2onnx.sources import Source
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.legalize.oldest_opset import oldest_opset

@@ -12,14 +12,15 @@ import numpy as np
 import onnx
 import onnx_ir as oir
 
-from hlo2onnx.bisection.verified import Verified
 from hlo2onnx.errors import UsageError, VerificationError
+from hlo2onnx.frontend.bind import bound_arrays, with_new_weights
+from hlo2onnx.frontend.mlir.functions import functions_of, inlined
+from hlo2onnx.frontend.signature import PyTree
+from hlo2onnx.frontend.source import Source
 from hlo2onnx.interface.caller import check_types
 from hlo2onnx.interface.description import Description
 from hlo2onnx.ir.nodes import GUARDS
 from hlo2onnx.ir.weights import Renewal, WeightsChangedError
-from hlo2onnx.mlir.functions import functions_of
-from hlo2onnx.mlir.inlining import inlined
 from hlo2onnx.options import Options
 from hlo2onnx.pickling import (
     model_bytes,
@@ -32,7 +33,6 @@ from hlo2onnx.pickling import (
 from hlo2onnx.pipeline import explain_rule, run_stages
 from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.report import Report
-from hlo2onnx.reporting.reported import Reported
 from hlo2onnx.runtime import saving
 from hlo2onnx.runtime.calling import caller_of, loaded_caller
 from hlo2onnx.runtime.data_files import default_data
@@ -44,10 +44,9 @@ from hlo2onnx.runtime.profiling.model_nodes import model_nodes
 from hlo2onnx.runtime.saving import save_models, weight_bytes, write_for_runtime
 from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.runtime.sessions import Providers
-from hlo2onnx.sources import Source
-from hlo2onnx.sources.new_weights import bound_arrays, with_new_weights
-from hlo2onnx.sources.signature import PyTree
-from hlo2onnx.verification.inputs import random_array
+from hlo2onnx.verify.inputs import random_array
+from hlo2onnx.verify.reported import Reported
+from hlo2onnx.verify.verified import Verified
 
 
 class OnnxProgram(Verified, Reported):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from quick_sample import left_by, rest_of
 
-from hlo2onnx.verification import xla
+from hlo2onnx.verify import xla
 
 PROGRAMS = 64
 """Count of compiled programs that a process keeps."""

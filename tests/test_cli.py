@@ -205,7 +205,7 @@ def test_rules_are_switched_off_by_any_of_their_names(name: str, folder: Path) -
 def test_standard_input(binary: bool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = MODEL.encode()
     if binary:
-        from hlo2onnx.mlir.parse_in_subprocess import rewrite
+        from hlo2onnx.frontend.mlir.untrusted import rewrite
 
         content = rewrite(MODEL, "it")
     _stdin(monkeypatch, content)

@@ -17,10 +17,9 @@ import pytest
 from mostly_wide import mostly_wide
 
 import hlo2onnx
-from hlo2onnx.mlir import inlining
-from hlo2onnx.mlir.context import parse_module
-from hlo2onnx.mlir.functions import functions_of
-from hlo2onnx.mlir.inlining import inlined
+from hlo2onnx.frontend.mlir import functions as inlining
+from hlo2onnx.frontend.mlir.context import parse_module
+from hlo2onnx.frontend.mlir.functions import functions_of, inlined
 
 X = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
 INDICES = np.array([0, 3, 1, 2], np.int32)

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import hlo2onnx
+from hlo2onnx.frontend.signature import path_name
 from hlo2onnx.ir.names import Names
-from hlo2onnx.ir.scopes import split_scope
-from hlo2onnx.sources.signature import path_name
+from hlo2onnx.ir.notes import split_scope
 
 
 def test_inputs_and_outputs_are_named_by_path() -> None:

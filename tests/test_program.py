@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import hlo2onnx
+from hlo2onnx.frontend.load import load
 from hlo2onnx.runtime.calling import flatten_arguments
-from hlo2onnx.sources import load
 
 X = np.array([1.0, -2.0, 0.5], np.float32)
 Pair = collections.namedtuple("Pair", ["left", "right"])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as oir
 
 from dialect_handlers.common.integer_bits import uniform
-from hlo2onnx.ir.broadcasting import broadcast_shapes
+from hlo2onnx.ir.shapes import broadcast_shapes
 from hlo2onnx.ir.values import INTEGERS, dtype_of, rank_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter

@@ -6,8 +6,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.accurate_math import rounded_once
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.expansion_notes import note_origin
-from hlo2onnx.ir.roundings import HALF_TYPES
+from hlo2onnx.ir.notes import HALF_TYPES, note_origin
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter

@@ -10,6 +10,7 @@ from jaxlib.mlir import ir
 
 from dialect_handlers.common.parts import flat
 from dialect_handlers.common.subgraphs import grouped, set_outputs, states_of
+from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
@@ -17,7 +18,6 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.types import parts_of
 
 _LICENCE = {"is_associative": "a licence to combine in another order"}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.facts import MOVES_DATA
+from hlo2onnx.ir.facts import MOVES_DATA
 from hlo2onnx.ir.values import const_of
 from hlo2onnx.lowering.emitter import Emitter
 

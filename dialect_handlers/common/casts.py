@@ -7,8 +7,8 @@ import math
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.ir.roundings import keep_rounding
+from hlo2onnx.ir.notes import keep_rounding
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import FLOATS, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import onnx_ir as oir
 
 from hlo2onnx.ir.accurate_math import rounded_once
-from hlo2onnx.ir.expansion_notes import note_origin
+from hlo2onnx.ir.notes import note_origin
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

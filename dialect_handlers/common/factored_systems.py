@@ -12,13 +12,13 @@ import onnx_ir as oir
 from jaxlib.mlir import ir
 
 from dialect_handlers.common.linalg.solve import solve, suits
-from hlo2onnx.analysis.ranges import RANGE
+from hlo2onnx.frontend.mlir.block_functions import callee_in_module
+from hlo2onnx.frontend.mlir.values import MlirValue
+from hlo2onnx.ir.ranges import RANGE
 from hlo2onnx.ir.values import present, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CUSTOM_CALL, Op
-from hlo2onnx.mlir.block_functions import callee_in_module
-from hlo2onnx.mlir.values import MlirValue
 
 _FACTORIZATION = "hlo2onnx.factorization"
 """Key of `onnx_ir.Value.meta` of LU factors: the matrix, and the order of its rows."""

@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.integer_bits import mask, shift_right_logical, signed_type, wrapped
-from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import INTEGERS, UNSIGNED, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 

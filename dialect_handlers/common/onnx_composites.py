@@ -10,12 +10,12 @@ import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.ir.forms import schema_of
+from hlo2onnx.frontend.mlir.types import parts_of
+from hlo2onnx.ir.op_families import schema_of
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
-from hlo2onnx.mlir.types import parts_of
 from hlo2onnx.targets.target import schema_dtypes
 
 ONNX_PREFIX = "onnx."

@@ -11,11 +11,11 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.analysis.block_evaluator import BlockEvaluator
+from hlo2onnx.frontend.mlir.constants import Constants, Splat
+from hlo2onnx.frontend.mlir.types import element_type
+from hlo2onnx.frontend.mlir.values import MlirValue, defining_operation
+from hlo2onnx.lowering.block_evaluator import BlockEvaluator
 from hlo2onnx.lowering.op import Op
-from hlo2onnx.mlir.constants import Constants, Splat
-from hlo2onnx.mlir.types import element_type
-from hlo2onnx.mlir.values import MlirValue, defining_operation
 
 BINARY = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
 """Ops with their plain names as expressions; all are commutative."""

@@ -24,11 +24,11 @@ import onnx_ir as oir
 from jaxlib.mlir import ir
 
 from dialect_handlers.common.region_expressions import BINARY, Expressions
+from hlo2onnx.frontend.mlir.types import element_type, parts_of
+from hlo2onnx.frontend.mlir.values import MlirValue
 from hlo2onnx.ir.values import FLOATS, UNSIGNED, dtype_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.mlir.types import element_type, parts_of
-from hlo2onnx.mlir.values import MlirValue
 
 Number = int | float | np.generic | np.ndarray
 

@@ -16,14 +16,14 @@ import onnx_ir as oir
 from jax.lax import linalg
 from jaxlib.mlir import ir
 
+from hlo2onnx.frontend.jax_lowered import from_lowered
+from hlo2onnx.frontend.mlir.functions import functions_of
+from hlo2onnx.frontend.mlir.normalize import normalized
+from hlo2onnx.frontend.mlir.same_computation import same_regions
 from hlo2onnx.ir.values import shape_of, static_shape
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
-from hlo2onnx.mlir.functions import functions_of
-from hlo2onnx.mlir.normalize import normalized
-from hlo2onnx.mlir.same_computation import same_regions
-from hlo2onnx.sources.jax_lowered import from_lowered
 
 _ORDER = "hlo2onnx.row_order"
 """Key of `onnx_ir.Value.meta` of pivots: the permutation of the rows that the exchanges make."""

@@ -23,11 +23,11 @@ from dialect_handlers.common.parts import each
 from dialect_handlers.common.reductions import Function, combine
 from dialect_handlers.common.regions import Combiner, neutral, recognise_each
 from dialect_handlers.common.subgraphs import repeat
+from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.ir.dims import at_most, canonical, is_positive, product, quotient
 from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of, static_shape
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.mlir.types import parts_of
 
 BOOL, INT64, UINT8 = oir.DataType.BOOL, oir.DataType.INT64, oir.DataType.UINT8
 

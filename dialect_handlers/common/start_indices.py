@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as oir
 from sympy import sympify
 
-from hlo2onnx.analysis.ranges import Range, range_of_type
 from hlo2onnx.ir.dims import at_most, canonical, difference, dim_of, free_symbols, is_static
+from hlo2onnx.ir.ranges import Range, range_of_type
 from hlo2onnx.ir.values import Dim, const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of

@@ -9,13 +9,13 @@ import onnx_ir as oir
 from jaxlib.mlir import ir
 
 from dialect_handlers.common.parts import each, flat, regrouped
-from hlo2onnx.analysis.loop_symbols import Extent
+from hlo2onnx.frontend.mlir.types import parts_of
+from hlo2onnx.frontend.mlir.values import MlirValue
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.loop_symbols import Extent
 from hlo2onnx.lowering.shape_arithmetic import contents_of
-from hlo2onnx.mlir.types import parts_of
-from hlo2onnx.mlir.values import MlirValue
 
 
 def inputs_for(em: Emitter, initial: MlirValue, name: str) -> Parts:

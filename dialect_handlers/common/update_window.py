@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import at_most, fixed, product, total
-from hlo2onnx.ir.shape_rules import INT64_MAX
+from hlo2onnx.ir.shapes import INT64_MAX
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 

@@ -1,5 +1,5 @@
 """Conversions of floats that models hold as the integers of their bits, as
-`hlo2onnx.mlir.stored_floats` leaves them."""
+`hlo2onnx.frontend.mlir.stored_floats` leaves them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import onnx_ir as oir
 
 from dialect_handlers.common.casts import narrowed
 from dialect_handlers.common.float_bits import float_to_stored, stored_to_float
+from hlo2onnx.frontend.mlir.stored_floats import DECODE, ENCODE
+from hlo2onnx.frontend.mlir.types import STORED_FLOATS
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
-from hlo2onnx.mlir.stored_floats import DECODE, ENCODE
-from hlo2onnx.mlir.types import STORED_FLOATS
 
 
 @handles_call(DECODE)

@@ -9,13 +9,13 @@ import onnx_ir as oir
 from dialect_handlers.common.sort.sort import sort_by_region
 from dialect_handlers.common.sort.top_k import largest_of
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.frontend.mlir.values import MlirValue
 from hlo2onnx.ir.values import Dim
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 from hlo2onnx.lowering.shape_arithmetic import dims_of
-from hlo2onnx.mlir.values import MlirValue
 
 _STABLE = {"is_stable": "equal elements always come in the order of their indices"}
 

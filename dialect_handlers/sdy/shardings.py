@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from hlo2onnx.frontend.mlir.shardings import is_of_no_axes, manual_axes
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.shardings import is_of_no_axes, manual_axes
 from hlo2onnx.report import SHARDINGS_DROPPED
 
 PLACEMENT = "says where the tensor lies, not what it holds"

@@ -6,12 +6,12 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.splat import zeros_like
+from hlo2onnx.frontend.mlir.shardings import device_count, largest_group
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.shardings import device_count, largest_group
 
 IGNORES = {
     "replica_groups": "`largest_group` reads them",

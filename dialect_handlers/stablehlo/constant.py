@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
+from hlo2onnx.frontend.mlir.constants import Splat
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.constants import Splat
 
 
 @handles("stablehlo.constant", ignores={"value": "read through Constants, without a copy"})

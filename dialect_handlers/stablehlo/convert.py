@@ -6,11 +6,11 @@ import onnx_ir as oir
 
 from dialect_handlers.common.casts import convert as convert_value
 from dialect_handlers.common.splat import zeros_like
+from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.types import parts_of
 
 
 @handles("stablehlo.convert")

@@ -18,8 +18,9 @@ from dialect_handlers.common.contraction import (
 )
 from dialect_handlers.common.windows import WindowAxis, lay_out, window_axes
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.ir.dims import canonical, difference, fixed, is_static, product, quotient
-from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import FLOATS, Dim, Shape, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.context import Parts
@@ -27,7 +28,6 @@ from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 from hlo2onnx.lowering.shape_arithmetic import dims_of
-from hlo2onnx.mlir.types import parts_of
 from hlo2onnx.targets.decompositions.convolution import (
     conv_as_matmul,
     conv_transpose_as_matmul,

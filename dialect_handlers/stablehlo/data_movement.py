@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import shape_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op

@@ -6,13 +6,13 @@ import onnx_ir as oir
 
 from dialect_handlers.common.integer_bits import bits, in_range, is_unsigned
 from dialect_handlers.common.splat import filled_like
-from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.frontend.mlir.values import is_made_of_iota
 from hlo2onnx.ir.nodes import BY_RECIPROCAL
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import FLOATS, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.values import is_made_of_iota
 
 
 @handles("stablehlo.divide", ignores={"result_accuracy": "Div is correctly rounded"})

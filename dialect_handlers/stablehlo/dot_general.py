@@ -6,12 +6,12 @@ import onnx_ir as oir
 from jaxlib.mlir.dialects import stablehlo
 
 from dialect_handlers.common.contraction import Operand, accumulate, complex_product, contract
+from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.types import parts_of
 
 IGNORES = {
     "precision_config": "XLA computes at full precision on the CPU, whatever it says",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from dialect_handlers.common.iota import count_along
+from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.types import parts_of
 
 
 @handles("stablehlo.iota")

@@ -1,6 +1,6 @@
 """uniform_quantize and uniform_dequantize.
 
-`hlo2onnx.mlir.quant.to_integers` turns them into custom calls with the parameters of their
+`hlo2onnx.frontend.mlir.quantization` turns them into custom calls with the parameters of their
 quantized types, so that no handler sees a quantized type.
 """
 
@@ -12,11 +12,11 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.casts import convert
+from hlo2onnx.frontend.mlir.quantization import DEQUANTIZE, QUANTIZE
 from hlo2onnx.ir.values import dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
-from hlo2onnx.mlir.quant.to_integers import DEQUANTIZE, QUANTIZE
 
 T = oir.DataType
 

@@ -12,7 +12,7 @@ import onnx_ir as oir
 from jax import lax
 
 from dialect_handlers.common.random.bit_generators import random_bits
-from hlo2onnx.analysis.dependence import Draw
+from hlo2onnx.ir.dependence import Draw
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.context import Parts

@@ -19,13 +19,13 @@ from dialect_handlers.common.regions import (
     recognise,
     recognise_each,
 )
+from hlo2onnx.frontend.mlir.values import counts_along
 from hlo2onnx.ir.dims import is_positive, product
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.values import counts_along
 
 
 @handles("stablehlo.reduce", form="real")

@@ -9,7 +9,7 @@ import onnx_ir as oir
 from dialect_handlers.common.casts import convert
 from dialect_handlers.common.float_bits import FORMATS, from_bits, to_bits
 from dialect_handlers.common.integer_bits import mask, shift_right_logical, unsigned_type
-from hlo2onnx.ir.roundings import keep_rounding
+from hlo2onnx.ir.notes import keep_rounding
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op

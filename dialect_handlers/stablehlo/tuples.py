@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from jaxlib.mlir import ir
 
+from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.types import parts_of
 
 
 @handles("stablehlo.tuple", form="any")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hlo2onnx.program import OnnxProgram
     from hlo2onnx.runtime.profiling import Profile
-    from hlo2onnx.verification.compare import Verification
+    from hlo2onnx.verify.compare import Verification
 
 PORT_LINES = 4
 """Lines of the inputs in a summary, and of the outputs."""
@@ -232,8 +232,8 @@ def _write_page(path: Path, facts: Mapping[str, object], results: Results) -> No
             command=results.command,
         )
         return
-    from hlo2onnx.reporting.failure_page import failure_page
-    from hlo2onnx.reporting.page import save_page
+    from hlo2onnx.verify.failure_page import failure_page
+    from hlo2onnx.verify.page import save_page
 
     refusals = facts["refusals"]
     assert isinstance(refusals, list)

@@ -15,7 +15,7 @@ from hlo2onnx.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-    from hlo2onnx.verification.compare import Verification
+    from hlo2onnx.verify.compare import Verification
 
 _OF_VERIFY = ("runtime", "samples", "sizes", "rtol", "atol", "inputs", "seconds")
 """Options that only a verification reads. --reduce reads the seed too."""

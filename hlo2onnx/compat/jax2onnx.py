@@ -18,20 +18,20 @@ import onnx_ir as oir
 from hlo2onnx.compat.input_specs import ArgumentError, input_specs, parameter_specs
 from hlo2onnx.custom_calls import libraries_of
 from hlo2onnx.errors import UsageError
+from hlo2onnx.frontend.layouts import channels_to_second, with_channels_second
+from hlo2onnx.frontend.port_names import with_names
+from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.signature import (
+    Signature,
+    key_name,
+    key_paths,
+)
+from hlo2onnx.frontend.source import Source
 from hlo2onnx.ir.dims import parse
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import run_stages
 from hlo2onnx.program import OnnxProgram
-from hlo2onnx.sources import Source
-from hlo2onnx.sources.layouts import channels_to_second, with_channels_second
-from hlo2onnx.sources.port_names import with_names
-from hlo2onnx.sources.prepare import prepared
-from hlo2onnx.sources.signature import (
-    Signature,
-    key_name,
-    key_paths,
-)
 
 __all__ = ["ArgumentError", "to_onnx"]
 

@@ -11,7 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import fixed, is_static
 from hlo2onnx.ir.extents import Extents
 from hlo2onnx.ir.nodes import NodeBuilder
-from hlo2onnx.ir.shape_rules import INT64_MAX, added_units, reshape_target, sliced_extent
+from hlo2onnx.ir.shapes import INT64_MAX, added_units, reshape_target, sliced_extent
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 
 DFT_AXIS_OPSET = 20

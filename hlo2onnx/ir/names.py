@@ -1,8 +1,14 @@
-"""Unique names for the nodes and values of one model."""
+"""Unique names of nodes and values, and names of layers after their weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import posixpath
+import re
+from collections.abc import Iterable, Set
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.traversal import all_nodes
 
 
 class Names:
@@ -44,3 +50,53 @@ class Names:
         self._next[base] = count + 1
         self._next[name] = 1
         return name
+
+
+MODULES = "jax.modules"
+"""Metadata of a node: the classes of its modules, with which its name begins."""
+
+_OF_NO_LAYER = re.compile(r"(.*/)?(constant(_\d+)?|\d+)")
+"""Names of constants that are no weights, and of leaves that are only numbered."""
+
+
+def name_layers(graph: oir.Graph) -> None:
+    """Renames nodes that read weights of one layer, and their outputs."""
+    nodes = list(all_nodes(graph))
+    if not any(MODULES in node.metadata_props for node in nodes):
+        return
+    names = Names()
+    for node in nodes:
+        names.take([str(node.name), *(str(value.name) for value in node.outputs)])
+    for each in (graph, *graph.subgraphs()):
+        names.take(str(value.name) for value in each.inputs)
+    names.take(graph.initializers)
+    weights = {*graph.inputs, *graph.initializers.values()}
+    for node in nodes:
+        modules = node.metadata_props.get(MODULES)
+        if not modules or not str(node.name).startswith(f"{modules}/"):
+            continue
+        rest = str(node.name).removeprefix(f"{modules}/")
+        if layer := _layer(node, weights):
+            outermost = modules.split("/", 1)[0]
+            _rename(node, names.unique_node(f"{outermost}/{layer}/{rest}", len(node.outputs)))
+
+
+def _layer(node: oir.Node, weights: Set[oir.Value]) -> str:
+    """The path of the layer whose weights a node reads; "" if there is none.
+
+    Of weights of several layers, what their paths have in common.
+    """
+    names = [str(value.name) for value in node.inputs if value is not None and value in weights]
+    # The leaf of a variable of flax.nnx is its `value`.
+    leaves = [name.removesuffix("/value") for name in names]
+    layers = [leaf.rpartition("/")[0] for leaf in leaves if not _OF_NO_LAYER.fullmatch(leaf)]
+    layers = [layer for layer in layers if layer]
+    return posixpath.commonpath(layers) if layers else ""
+
+
+def _rename(node: oir.Node, name: str) -> None:
+    old, node.name = str(node.name), name
+    for value in node.outputs:
+        suffix = str(value.name).removeprefix(old)
+        if not value.is_graph_output() and re.fullmatch(r"(:\d+)?", suffix):
+            value.name = name + suffix

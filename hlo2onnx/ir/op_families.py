@@ -1,6 +1,14 @@
-"""Families of ONNX operators that rules and legalization treat alike."""
+"""Families of ONNX operators that rules and legalization treat alike, and other domains."""
 
 from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import onnx
+import onnx_ir as oir
+
+from hlo2onnx.ir.traversal import all_nodes
 
 UNARY = frozenset(
     {"Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil",
@@ -31,3 +39,29 @@ LOOPS = frozenset({"Loop", "Scan"})
 """A body runs several times. It may read values that are no operands."""
 
 ELEMENTWISE = UNARY | BROADCASTING | {"Clip"}
+
+
+def qualified(domain: str, op_type: str) -> str:
+    """What an operator of the domain goes by while the model is made."""
+    return f"{domain}::{op_type}" if domain else op_type
+
+
+def restore_names(graph: oir.Graph) -> None:
+    """Gives the nodes of other domains their operators' own names."""
+    for node in all_nodes(graph):
+        if node.domain:
+            node.op_type = node.op_type.removeprefix(f"{node.domain}::")
+
+
+FORM_OPSET: Final = 18
+"""The oldest opset whose form nodes have before legalization."""
+
+
+@cache
+def schema_of(op_type: str, opset: int) -> Any:
+    """The schema that the nodes of an operator of the default domain follow.
+
+    Raises:
+        onnx.defs.SchemaError: ONNX has no such operator.
+    """
+    return onnx.defs.get_schema(op_type, max(opset, FORM_OPSET), "")

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, Protocol
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
-from hlo2onnx.ir.provenance import Path
+from hlo2onnx.frontend.mlir.locations import Callers, Origin
+from hlo2onnx.frontend.mlir.values import MlirValue
+from hlo2onnx.ir.notes import Path
 from hlo2onnx.lowering.op import Op
-from hlo2onnx.mlir.locations import Callers, Origin
-from hlo2onnx.mlir.values import MlirValue
 
 Parts = tuple[oir.Value, ...]
 """The ONNX values of one StableHLO value: one, two for complex (re, im), none for a token."""

@@ -8,16 +8,16 @@ from typing import Any
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
-from hlo2onnx.analysis.dependence import Draw
-from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError, UnsupportedOp
-from hlo2onnx.ir.custom_domains import qualified
+from hlo2onnx.frontend.mlir.constants import Constants
+from hlo2onnx.frontend.mlir.types import TYPE_OPSETS, TensorType, Types, shape_of
+from hlo2onnx.frontend.mlir.values import MlirValue
+from hlo2onnx.ir.dependence import Draw
+from hlo2onnx.ir.facts import Facts
+from hlo2onnx.ir.op_families import qualified
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.lowering.context import Context, Parts, Translator
 from hlo2onnx.lowering.op import Op
-from hlo2onnx.mlir.constants import Constants
-from hlo2onnx.mlir.types import TYPE_OPSETS, TensorType, Types, shape_of
-from hlo2onnx.mlir.values import MlirValue
 from hlo2onnx.options import BITCAST_OPSET, Options
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
@@ -210,7 +210,7 @@ class Emitter(TargetBuilder):
         """Makes a node of an operator of any domain, with outputs of these types.
 
         Outside ONNX's own domain it has a qualified name until the model is finished (see
-        `hlo2onnx.ir.custom_domains`).
+        `hlo2onnx.ir.op_families`).
         """
         if domain:
             self.main_graph.opset_imports[domain] = version

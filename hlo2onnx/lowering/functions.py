@@ -13,13 +13,13 @@ import onnx_ir as oir
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.frontend.mlir.attributes import to_python
+from hlo2onnx.frontend.mlir.locations import argument_name
+from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.ir.names import Names
 from hlo2onnx.ir.values import static_shape
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.mlir.attributes import to_python
-from hlo2onnx.mlir.locations import argument_name
-from hlo2onnx.mlir.types import parts_of
 
 DOMAIN = "hlo2onnx"
 """The domain of the functions of a model."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import onnx_ir as oir
 
+from hlo2onnx.frontend.mlir.types import parts_of
+from hlo2onnx.frontend.mlir.values import MlirValue
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import load_handlers
-from hlo2onnx.mlir.types import parts_of
-from hlo2onnx.mlir.values import MlirValue
 from hlo2onnx.report import Report
 
 

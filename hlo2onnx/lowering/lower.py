@@ -9,9 +9,12 @@ from dataclasses import dataclass
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
-from hlo2onnx.analysis.dependence import Dependence
 from hlo2onnx.custom_calls import known_translations
 from hlo2onnx.errors import LoadError, TranslationError
+from hlo2onnx.frontend.mlir.constants import Constants
+from hlo2onnx.frontend.mlir.functions import functions_of, inlined
+from hlo2onnx.frontend.signature import Signature
+from hlo2onnx.ir.dependence import Dependence
 from hlo2onnx.lowering.diagnosis import Diagnosis
 from hlo2onnx.lowering.emitter import Emitter, NeedsOpset
 from hlo2onnx.lowering.functions import KeptFunctions, may_be_kept
@@ -24,12 +27,8 @@ from hlo2onnx.lowering.model_io import (
 from hlo2onnx.lowering.registry import Registry, load_handlers
 from hlo2onnx.lowering.user_calls import user_handler
 from hlo2onnx.lowering.walker import Walker
-from hlo2onnx.mlir.constants import Constants
-from hlo2onnx.mlir.functions import functions_of
-from hlo2onnx.mlir.inlining import inlined
 from hlo2onnx.options import Options, ir_version
 from hlo2onnx.report import FIXED_KEY, Report
-from hlo2onnx.sources.signature import Signature
 from hlo2onnx.targets import Target
 
 

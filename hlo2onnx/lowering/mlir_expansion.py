@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.frontend.mlir.passes import EXPAND_CHLO, EXPAND_COMPLEX, run_pipeline
 from hlo2onnx.lowering.op import Op
-from hlo2onnx.mlir.passes import EXPAND_CHLO, EXPAND_COMPLEX, run_pipeline
 
 _ON_WHOLE_TENSORS = frozenset(
     {"chlo.constant", "chlo.constant_like", "chlo.ragged_dot", "chlo.scan", "chlo.top_k"}

@@ -13,19 +13,19 @@ import onnx_ir as oir
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import Refusal, UnsupportedOp
+from hlo2onnx.frontend.layouts import channels_to_last, channels_to_second
+from hlo2onnx.frontend.mlir.attributes import to_python
+from hlo2onnx.frontend.mlir.types import ELEMENT_TYPE, STORED_FLOATS, parts_of
+from hlo2onnx.frontend.signature import (
+    Bound,
+    Port,
+    Signature,
+)
 from hlo2onnx.ir.dims import is_static
 from hlo2onnx.ir.values import dtype_of, rank_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import extent_contents, value_of
-from hlo2onnx.mlir.attributes import to_python
-from hlo2onnx.mlir.types import ELEMENT_TYPE, STORED_FLOATS, parts_of
-from hlo2onnx.sources.layouts import channels_to_last, channels_to_second
-from hlo2onnx.sources.signature import (
-    Bound,
-    Port,
-    Signature,
-)
 
 
 def boundary_refusals(

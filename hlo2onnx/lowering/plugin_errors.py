@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as oir
 
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, UnsupportedOp
+from hlo2onnx.frontend.mlir.locations import Frame
 from hlo2onnx.ir.type_inference import MissingTypesError
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.plugin_nodes import check_nodes
 from hlo2onnx.lowering.plugin_results import expected_types, returned_values
 from hlo2onnx.lowering.plugins import Plugin
 from hlo2onnx.lowering.registry import Handler
-from hlo2onnx.mlir.locations import Frame
 
 if TYPE_CHECKING:
     from hlo2onnx.lowering.emitter import Emitter

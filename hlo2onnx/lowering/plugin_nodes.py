@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError, UnsupportedOp
-from hlo2onnx.ir.forms import schema_of
+from hlo2onnx.ir.op_families import schema_of
 from hlo2onnx.ir.type_inference import RULES, infer
 from hlo2onnx.ir.values import attributes_of
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.mlir.types import TensorType, parts_of
+from hlo2onnx.frontend.mlir.types import TensorType, parts_of
 
 if TYPE_CHECKING:
     from hlo2onnx.lowering.emitter import Emitter

@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any
 
 from hlo2onnx.custom_calls import CustomOp
-from hlo2onnx.mlir.locations import Frame
+from hlo2onnx.frontend.mlir.locations import Frame
 
 _OWN = frozenset({"hlo2onnx", "dialect_handlers"})
 """The packages whose handlers are part of hlo2onnx."""

@@ -14,9 +14,9 @@ from traceback import extract_tb
 from typing import Any, Literal, get_args
 
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, PluginError
+from hlo2onnx.frontend.mlir.locations import Frame
 from hlo2onnx.lowering.op import call_key
 from hlo2onnx.lowering.plugins import Plugin, name_of, plugin_of
-from hlo2onnx.mlir.locations import Frame
 
 ENTRY_POINTS = "hlo2onnx.handlers"
 """The group of entry points under which packages register handlers: each names a module."""
@@ -118,7 +118,7 @@ def handles(
     """Registers a function as the handler of these ops.
 
     The function is called as `handler(em, op, **attributes)`: its keyword-only parameters name
-    the MLIR attributes it reads (as Python values, see `hlo2onnx.mlir.attributes.to_python`); a
+    the MLIR attributes it reads (as Python values, see `frontend.mlir.attributes.to_python`); a
     parameter without a default is required. An attribute of the op that is neither read nor
     listed in `ignores` (name -> reason) makes the translation fail, so none is dropped silently.
 

@@ -16,13 +16,13 @@ import onnx_ir as oir
 import sympy
 from jaxlib.mlir import ir
 
-from hlo2onnx.analysis.block_evaluator import name_of
-from hlo2onnx.analysis.dim_arithmetic import FORMULAS, Function, Item, fits, plain
-from hlo2onnx.analysis.evaluator import known_elements
+from hlo2onnx.frontend.mlir.types import is_tensor, parts_of
+from hlo2onnx.ir.dim_arithmetic import FORMULAS, Function, Item, fits, plain
 from hlo2onnx.ir.dims import dim_of, expression
+from hlo2onnx.ir.evaluator import known_elements
 from hlo2onnx.ir.values import Dim, complete, const_of, size_of, static_shape
+from hlo2onnx.lowering.block_evaluator import name_of
 from hlo2onnx.lowering.op import Op
-from hlo2onnx.mlir.types import is_tensor, parts_of
 
 if TYPE_CHECKING:
     from hlo2onnx.lowering.context import Parts

@@ -19,12 +19,12 @@ import onnx_ir as oir
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import InternalError, UnsupportedOp
+from hlo2onnx.frontend.jax_lowered import from_lowered
+from hlo2onnx.frontend.mlir.functions import functions_of
+from hlo2onnx.frontend.mlir.normalize import normalized
 from hlo2onnx.ir.dims import expression
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
-from hlo2onnx.mlir.functions import functions_of
-from hlo2onnx.mlir.normalize import normalized
-from hlo2onnx.sources.jax_lowered import from_lowered
 
 
 @dataclass(frozen=True)

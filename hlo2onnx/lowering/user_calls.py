@@ -10,12 +10,12 @@ import numpy as np
 
 from hlo2onnx.custom_calls import CustomOp, Translation
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CALLED, CustomCall, call_key
 from hlo2onnx.lowering.plugins import plugin_of
 from hlo2onnx.lowering.registry import Handler
-from hlo2onnx.mlir.types import parts_of
 
 
 def user_handler(target: str, translation: Translation) -> Handler:

@@ -10,8 +10,14 @@ import onnx_ir as oir
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
-from hlo2onnx.ir.expansion_notes import note_origin
-from hlo2onnx.ir.provenance import ARGUMENTS, CALLEE, Path, note_held
+from hlo2onnx.frontend.mlir.callbacks import is_callback, way_out
+from hlo2onnx.frontend.mlir.dynamic_calls import fault_of
+from hlo2onnx.frontend.mlir.locations import Callers, Origin, OriginReader
+from hlo2onnx.frontend.mlir.shardings import SHARDINGS, boundary_attributes
+from hlo2onnx.frontend.mlir.types import TensorType, parts_of
+from hlo2onnx.frontend.mlir.values import MlirValue, leading_to
+from hlo2onnx.ir.names import MODULES
+from hlo2onnx.ir.notes import ARGUMENTS, CALLEE, Path, note_held, note_origin
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import limitation_of
 from hlo2onnx.lowering.context import Context, Parts
@@ -30,14 +36,7 @@ from hlo2onnx.lowering.shape_arithmetic import (
     value_of,
 )
 from hlo2onnx.lowering.through_jax import Symbols, lowered_function
-from hlo2onnx.mlir.callbacks import is_callback, way_out
-from hlo2onnx.mlir.dynamic_calls import fault_of
-from hlo2onnx.mlir.locations import Callers, Origin, OriginReader
-from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
-from hlo2onnx.mlir.types import TensorType, parts_of
-from hlo2onnx.mlir.values import MlirValue, leading_to
 from hlo2onnx.report import SHARDINGS_DROPPED
-from hlo2onnx.rewrite.layer_names import MODULES
 
 _NOWHERE = Origin()
 TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return", "chlo.return"})

@@ -7,14 +7,14 @@ from collections.abc import Set as AbstractSet
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.cse import eliminate_common_subexpressions
+from hlo2onnx.ir.replace import remove_unused
 from hlo2onnx.raising.changes import Changes
 from hlo2onnx.raising.engine import Rewriter, Rule, RuleTable, Watch, apply_rules, apply_to
 from hlo2onnx.raising.rule_names import RETIRED, rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
 from hlo2onnx.report import Report
-from hlo2onnx.rewrite.cse import eliminate_common_subexpressions
-from hlo2onnx.rewrite.replace import remove_unused
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.decompositions.threefry import write_threefry
 

@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import all_nodes, nodes_in, subgraphs
-from hlo2onnx.rewrite.cse import eliminate_common_subexpressions, may_merge
-from hlo2onnx.rewrite.large_graphs import is_read, use_count
-from hlo2onnx.rewrite.licm import hoist_invariants, may_hoist
-from hlo2onnx.rewrite.live_outputs import live_outputs
-from hlo2onnx.rewrite.replace import remove_unread_initializers, remove_unused
+from hlo2onnx.ir.code_motion import hoist_invariants, may_hoist
+from hlo2onnx.ir.cse import eliminate_common_subexpressions, may_merge
+from hlo2onnx.ir.live_outputs import live_outputs
+from hlo2onnx.ir.replace import remove_unread_initializers, remove_unused
+from hlo2onnx.ir.traversal import all_nodes, is_read, nodes_in, subgraphs, use_count
 
 HOPS = 2
 """How far from a change a node is near. Rules that look farther find their nodes in the last visit,

@@ -11,15 +11,13 @@ from typing import ClassVar, TypeVar
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.loop_facts import LoopFacts
 from hlo2onnx.errors import InternalError
-from hlo2onnx.ir.provenance import note_rewrite
-from hlo2onnx.ir.roundings import merges_unrounded
-from hlo2onnx.ir.traversal import all_nodes, nodes_in
+from hlo2onnx.ir.loop_facts import LoopFacts
+from hlo2onnx.ir.notes import merges_unrounded, note_rewrite
+from hlo2onnx.ir.replace import can_replace, remove_makers, remove_unread, replace
+from hlo2onnx.ir.traversal import all_nodes, nodes_in, use_count
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
-from hlo2onnx.rewrite.large_graphs import use_count
-from hlo2onnx.rewrite.replace import can_replace, remove_makers, remove_unread, replace
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.builder import TargetBuilder
 

@@ -21,9 +21,7 @@ from collections.abc import Iterable
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.expansion_notes import note_origin, origin_of, succeed
-from hlo2onnx.ir.provenance import note_rewrite
-from hlo2onnx.ir.roundings import (
+from hlo2onnx.ir.notes import (
     HALF_TYPES,
     half_type,
     is_exact,
@@ -31,12 +29,15 @@ from hlo2onnx.ir.roundings import (
     note_half_constant,
     note_half_type,
     note_left_out,
+    note_origin,
+    note_rewrite,
+    origin_of,
+    succeed,
 )
-from hlo2onnx.ir.traversal import all_values, subgraphs
+from hlo2onnx.ir.traversal import all_values, replace_input, subgraphs
 from hlo2onnx.ir.values import INTEGERS, const_number, dtype_of, is_constant, size_of
+from hlo2onnx.ir.weight_storage import LARGE_ELEMENTS
 from hlo2onnx.report import Report
-from hlo2onnx.rewrite.large_graphs import replace_input
-from hlo2onnx.rewrite.weight_storage import LARGE_ELEMENTS
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.legalize.changes import label_of, note_cast

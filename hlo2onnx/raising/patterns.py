@@ -18,8 +18,7 @@ from itertools import combinations, permutations
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.expansion_notes import origin_of
-from hlo2onnx.ir.roundings import is_rounding_of
+from hlo2onnx.ir.notes import is_rounding_of, origin_of
 from hlo2onnx.ir.values import const_number
 from hlo2onnx.raising.match.views import operands
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.replace import can_replace
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, Watch, counting, values_of
 from hlo2onnx.raising.explanation import Explanation, Firing, Miss, Place
-from hlo2onnx.rewrite.replace import can_replace
 
 NAMED = 4
 """A log names up to this many new nodes, and counts more by operator."""

@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.mlir.context import clone_module, parse_module
-from hlo2onnx.mlir.functions import functions_of, set_function_type
-from hlo2onnx.mlir.passes import run_pipeline
-from hlo2onnx.mlir.walk import MlirValue, is_used, operations_in, operations_of
+from hlo2onnx.frontend.mlir.context import clone_module, parse_module
+from hlo2onnx.frontend.mlir.functions import functions_of, set_function_type
+from hlo2onnx.frontend.mlir.passes import run_pipeline
+from hlo2onnx.frontend.mlir.values import MlirValue, is_used, operations_in, operations_of
 from hlo2onnx.reduction.case import Case, Inputs
 from hlo2onnx.reduction.endless_loops import has_endless_loop
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from jaxlib.mlir import ir
 
-from hlo2onnx.mlir.values import leading_to, operands_within
-from hlo2onnx.mlir.walk import MlirValue, operations_in, operations_of
+from hlo2onnx.frontend.mlir.values import (
+    MlirValue,
+    leading_to,
+    operands_within,
+    operations_in,
+    operations_of,
+)
 
 
 def has_endless_loop(module: ir.Operation) -> bool:

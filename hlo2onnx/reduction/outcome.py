@@ -16,16 +16,16 @@ from typing import Literal
 import numpy as np
 
 from hlo2onnx.errors import TranslationError, VerificationError
-from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.frontend.files import from_module
+from hlo2onnx.frontend.mlir.context import parse_module
+from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import run_stages
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.reduction.case import Inputs
-from hlo2onnx.sources.files import from_module
-from hlo2onnx.sources.source import Source
-from hlo2onnx.verification.compare import Verification
-from hlo2onnx.verification.inputs import random_array
-from hlo2onnx.verification.reference import Reference
+from hlo2onnx.verify.compare import Verification
+from hlo2onnx.verify.inputs import random_array
+from hlo2onnx.verify.reference import Reference
 
 Kind = Literal["none", "refused", "error", "differs", "died", "timeout", "true"]
 

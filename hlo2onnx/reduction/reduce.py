@@ -15,10 +15,12 @@ from jaxlib.mlir import ir
 from hlo2onnx import progress
 from hlo2onnx.api import Keywords, Program, options_from
 from hlo2onnx.errors import UsageError
-from hlo2onnx.mlir.constants import densify
-from hlo2onnx.mlir.context import clone_module
-from hlo2onnx.mlir.functions import functions_of
-from hlo2onnx.mlir.specialize import make_main
+from hlo2onnx.frontend.mlir.constants import densify
+from hlo2onnx.frontend.mlir.context import clone_module
+from hlo2onnx.frontend.mlir.functions import functions_of
+from hlo2onnx.frontend.mlir.specialize import make_main
+from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
 from hlo2onnx.reduction.case import Case
 from hlo2onnx.reduction.draft import Draft
@@ -28,8 +30,6 @@ from hlo2onnx.reduction.search import Search
 from hlo2onnx.reduction.worker import Worker
 from hlo2onnx.runtime.arguments import check_list, is_whole
 from hlo2onnx.runtime.output_paths import output_file, writing
-from hlo2onnx.sources.prepare import prepared
-from hlo2onnx.sources.source import Source
 
 TIMEOUT = 60.0
 """Seconds for one test of a program."""

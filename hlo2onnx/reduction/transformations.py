@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.mlir.types import is_tensor, shape_of
-from hlo2onnx.mlir.untaken_branches import replace_by_block
-from hlo2onnx.mlir.walk import MlirValue, is_used, operations_in
+from hlo2onnx.frontend.mlir.types import is_tensor, shape_of
+from hlo2onnx.frontend.mlir.untaken_branches import replace_by_block
+from hlo2onnx.frontend.mlir.values import MlirValue, is_used, operations_in
 from hlo2onnx.reduction.draft import Draft
 
 READABLE_BITS = 8

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 
 from jaxlib.mlir import ir
 
-from hlo2onnx.mlir.attributes import keys_of, text_of
-from hlo2onnx.mlir.functions import functions_of
-from hlo2onnx.mlir.inlining import CALLEES
-from hlo2onnx.mlir.passes import run_pipeline
-from hlo2onnx.mlir.untaken_branches import replace_by_block
-from hlo2onnx.mlir.walk import is_used, operations_in, operations_of
+from hlo2onnx.frontend.mlir.attributes import keys_of, text_of
+from hlo2onnx.frontend.mlir.functions import CALLEES, functions_of
+from hlo2onnx.frontend.mlir.passes import run_pipeline
+from hlo2onnx.frontend.mlir.untaken_branches import replace_by_block
+from hlo2onnx.frontend.mlir.values import is_used, operations_in, operations_of
 from hlo2onnx.reduction.draft import UNUSED_FUNCTIONS, Draft
 
 DEPTH = 16

@@ -11,16 +11,16 @@ import numpy as np
 from jax.tree_util import KeyPath, PyTreeDef
 
 from hlo2onnx.errors import SignatureError
+from hlo2onnx.frontend.captured import combined
+from hlo2onnx.frontend.input_arrays import host_array, is_key, key_impl, narrows, tensor_of
+from hlo2onnx.frontend.jax_lowered import constraints_of
+from hlo2onnx.frontend.signature import Leaf, Port, PyTree, Signature, Statics, Trees, key_paths
 from hlo2onnx.interface import tensors
 from hlo2onnx.interface.caller import Caller, FlatTrees, PlainTrees, bound_hints, known_types
 from hlo2onnx.interface.description import Description
 from hlo2onnx.interface.tensors import FLOAT0, Tensor
 from hlo2onnx.ir.dims import free_symbols
 from hlo2onnx.runtime.structures import arguments_structure, results_structure, shown
-from hlo2onnx.sources.input_arrays import host_array, is_key, key_impl, narrows, tensor_of
-from hlo2onnx.sources.jax_lowered import constraints_of
-from hlo2onnx.sources.partition import combined
-from hlo2onnx.sources.signature import Leaf, Port, PyTree, Signature, Statics, Trees, key_paths
 
 
 def describe(signature: Signature, in_place: Sequence[int] = ()) -> Description:

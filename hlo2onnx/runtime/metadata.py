@@ -12,11 +12,11 @@ import onnx_ir as oir
 from jaxlib.mlir import ir
 
 import hlo2onnx
+from hlo2onnx.frontend.source import Source
 from hlo2onnx.interface.description import Description
 from hlo2onnx.interface.tensors import STORED_AS_BITS, Tensor
 from hlo2onnx.report import Report
 from hlo2onnx.runtime.calling import describe
-from hlo2onnx.sources import Source
 
 _IN_PLACE = frozenset({"ScatterElements", "ScatterND"})
 """Operators that ONNX Runtime runs without a copy if the output has the memory of `data`."""

@@ -7,7 +7,7 @@ from io import SEEK_CUR, BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from hlo2onnx.interface.session_config import threads_of
+from hlo2onnx.interface.description import threads_of
 
 _METADATA = 14
 """Number of the field `metadata_props` of a ModelProto."""

@@ -10,9 +10,9 @@ from typing import Any
 import jax
 from jax.tree_util import DictKey, GetAttrKey, SequenceKey, default_registry
 
+from hlo2onnx.frontend.captured import combined
+from hlo2onnx.frontend.signature import Leaf, PyTree, Trees
 from hlo2onnx.interface.pytrees import Json
-from hlo2onnx.sources.partition import combined
-from hlo2onnx.sources.signature import Leaf, PyTree, Trees
 
 _SCALARS = (str, int, float, bool, type(None))
 

@@ -15,10 +15,10 @@ from gallery import Example, load_all, relative_error
 from jaxlib.mlir import ir
 
 import hlo2onnx
+from hlo2onnx.frontend.load import load
 from hlo2onnx.ir.op_families import ELEMENTWISE
 from hlo2onnx.runtime.calling import flatten_arguments
 from hlo2onnx.runtime.sessions import check_model
-from hlo2onnx.sources import load
 from tools.fuzzing.structure import known_conditions
 
 EXAMPLES = load_all()

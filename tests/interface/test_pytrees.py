@@ -12,12 +12,12 @@ import jax
 import pytest
 
 from hlo2onnx.errors import LoadError, SignatureError
+from hlo2onnx.frontend.mlir.types import STORED_FLOATS
+from hlo2onnx.frontend.signature import Leaf, Trees
 from hlo2onnx.interface.caller import known_types
 from hlo2onnx.interface.pytrees import builder, flattener
 from hlo2onnx.interface.tensors import STORED_AS_BITS
-from hlo2onnx.mlir.types import STORED_FLOATS
 from hlo2onnx.runtime.structures import results_structure
-from hlo2onnx.sources.signature import Leaf, Trees
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo2onnx.ir.scopes import common_callers, scope_of
+from hlo2onnx.ir.notes import common_callers, scope_of
 
 STACK = (
     "a.py:3 in <lambda>\na.py:2 in norm\nlib/nn.py:9 in Dense.__call__\n"

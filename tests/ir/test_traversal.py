@@ -7,8 +7,7 @@ import onnx_ir as oir
 from rewriting import model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads
-from hlo2onnx.rewrite.large_graphs import remove_node
+from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, remove_node
 
 X = np.ones(2, np.float32)
 

@@ -8,7 +8,7 @@ import pytest
 from against_xla import against_jax, against_xla
 from reduce_case import FLOATS, INTEGERS, values
 
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 ARG = {"argmax": jax.lax.argmax, "argmin": jax.lax.argmin}
 

@@ -8,7 +8,7 @@ from against_xla import against_xla
 from rule_names import RULE_NAMES
 
 import hlo2onnx
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 
 def text(branches: int, element: str) -> str:

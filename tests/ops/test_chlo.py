@@ -19,7 +19,7 @@ from mlir_text import tensor
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 FLOATS = ["f32", "f64", "f16", "bf16"]
 Exact = Callable[..., np.ndarray]

@@ -10,7 +10,7 @@ from against_xla import against_xla
 from jax.sharding import PartitionSpec
 
 from hlo2onnx import TranslationError, translate
-from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.frontend.mlir.context import parse_module
 
 TYPE = "tensor<2x3xELEMENT>"
 ONE = "dense<[[0]]> : tensor<1x1xi64>"

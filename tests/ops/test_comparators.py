@@ -6,10 +6,10 @@ import pytest
 from emitting import emitter
 
 from dialect_handlers.common.sort.comparators import Order, sort_keys
+from hlo2onnx.frontend.mlir.context import parse_module
+from hlo2onnx.frontend.mlir.functions import functions_of
 from hlo2onnx.lowering.registry import Registry
 from hlo2onnx.lowering.walker import Walker
-from hlo2onnx.mlir.context import parse_module
-from hlo2onnx.mlir.functions import functions_of
 
 SORT = """
 func.func public @main(%x: tensor<4xf32>, %y: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xi32>) {{

@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as hnp
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 DIRECTIONS = ["EQ", "NE", "LT", "LE", "GT", "GE"]
 NUMBERS = ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "f32", "f64", "f16", "bf16"]

@@ -7,10 +7,10 @@ import pytest
 from against_xla import against_xla
 
 import hlo2onnx
-from hlo2onnx.mlir.constants import Constants, Splat
-from hlo2onnx.mlir.context import parse_module
-from hlo2onnx.mlir.types import numpy_type
-from hlo2onnx.verification.xla import XlaProgram
+from hlo2onnx.frontend.mlir.constants import Constants, Splat
+from hlo2onnx.frontend.mlir.context import parse_module
+from hlo2onnx.frontend.mlir.types import numpy_type
+from hlo2onnx.verify.xla import XlaProgram
 
 DENSE = """
 module {{ func.func public @main(%arg0: tensor<{shape}{type}>)

@@ -17,7 +17,7 @@ from mlir_text import tensor
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.runtime.sessions import OrtProgram
 
 

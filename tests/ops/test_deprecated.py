@@ -11,7 +11,7 @@ from mlir_text import tensor
 
 from dialect_handlers.stablehlo.deprecated import selected
 from hlo2onnx import translate
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 pytestmark = pytest.mark.wide
 

@@ -10,7 +10,7 @@ import pytest
 from against_xla import against_xla
 
 import hlo2onnx
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.raising.rules import RULES
 
 RULE_NAMES = frozenset(rule.name for rule in RULES)

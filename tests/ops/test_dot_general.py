@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.runtime.sessions import OrtProgram
 
 Dims = Sequence[int]

@@ -18,7 +18,7 @@ from rule_names import RULE_NAMES
 from target_costs import use_costs
 
 from hlo2onnx import translate
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 
 def sliced(

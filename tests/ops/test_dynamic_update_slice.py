@@ -19,8 +19,8 @@ from rule_names import RULE_NAMES
 
 from dialect_handlers.stablehlo.dynamic_update_slice import dynamic_update_slice
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.mlir.types import numpy_type
 
 
 def updated(

@@ -13,7 +13,7 @@ from edge_values import edge_values, pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 HALVES = ["f16", "bf16"]
 FLOATS = ["f32", "f64", *HALVES]

@@ -12,7 +12,7 @@ from rule_names import RULE_NAMES
 from window_layouts import WindowLayout, window_layouts
 
 from hlo2onnx import TranslationError, translate
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 ROWS = Case((7, 3), (5, 1), (5, 3), (1, 3), (0,), 1, offset=(1,), collapsed=(0,))
 COLUMNS = Case((3, 7), (5, 1), (3, 5), (3, 1), (1,), 1, offset=(0,), collapsed=(1,))

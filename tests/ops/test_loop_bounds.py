@@ -15,7 +15,7 @@ from jax import lax
 
 import hlo2onnx
 from dialect_handlers.stablehlo.control_flow.loops import _without_leading_axis
-from hlo2onnx.analysis.ranges import RANGE, Range
+from hlo2onnx.ir.ranges import RANGE, Range
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.raising.rules import RULES
 

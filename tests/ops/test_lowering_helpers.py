@@ -20,11 +20,11 @@ from dialect_handlers.common.sort.sort import _by_comparing
 from dialect_handlers.common.splat import filled_like, zeros_like
 from dialect_handlers.common.subgraphs import known_integer, scalar_content, set_outputs
 from hlo2onnx import translate
-from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.frontend.mlir.constants import Constants
+from hlo2onnx.ir.facts import Facts
 from hlo2onnx.ir.values import Shape
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.mlir.constants import Constants
 
 T = oir.DataType
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

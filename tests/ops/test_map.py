@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mlir_text import tensor
 
 import hlo2onnx
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 
 def map_of(shape: Sequence[int], element: str, body: str, result: str, functions: str = "") -> str:

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mlir_text import tensor
 
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 PAD = """
 module {{ func.func public @main(%arg0: {operand}, %arg1: tensor<{element}>) -> {result} {{

@@ -19,12 +19,12 @@ from quantized_text import (
 
 import hlo2onnx
 from hlo2onnx import LoadError, translate
-from hlo2onnx.mlir.context import parse_module
-from hlo2onnx.mlir.passes import run_pipeline
-from hlo2onnx.mlir.quant.types import Quantization, parse_quantization
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.context import parse_module
+from hlo2onnx.frontend.mlir.passes import run_pipeline
+from hlo2onnx.frontend.mlir.quantization import Quantization, parse_quantization
+from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.runtime.sessions import OrtProgram
-from hlo2onnx.verification.xla import XlaProgram, module_bytecode
+from hlo2onnx.verify.xla import XlaProgram, module_bytecode
 
 ELEMENTS = [
     element(),

@@ -12,10 +12,10 @@ import hlo2onnx
 from dialect_handlers.common.random.bit_generators import random_bits
 from dialect_handlers.stablehlo.random import ANOTHER_EACH_TIME
 from hlo2onnx.errors import TranslationError
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.report import FIXED_KEY
-from hlo2onnx.verification.xla import XlaProgram
+from hlo2onnx.verify.xla import XlaProgram
 
 GENERATOR = """
 func.func public @main(%arg0: tensor<{n}xui64>) -> (tensor<{n}xui64>, tensor<{type}>) {{

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from reduce_case import FLOATS, INTEGERS, literal, neutral, reduces, tame, values
 
 import hlo2onnx
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 CASES = [
     ((3, 4, 5), (1,)),

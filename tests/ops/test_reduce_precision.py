@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 TEXT = """
 module {{ func.func public @main(%arg0: tensor<{dims}{type}>) -> tensor<{dims}{type}> {{

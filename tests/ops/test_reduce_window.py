@@ -15,7 +15,7 @@ from mlir_text import tensor
 from window_case import FLOATS, Case, like, program, spelt, values
 
 import hlo2onnx
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 
 def edges(case: Case, seed: int = 0) -> np.ndarray:

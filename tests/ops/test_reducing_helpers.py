@@ -14,7 +14,7 @@ from dialect_handlers.common.regions import Combiner
 from dialect_handlers.common.sort import comparator_sort
 from dialect_handlers.common.sort.comparators import Order
 from dialect_handlers.common.sort.sort_keys import Key, keys_of, permutation, top_k
-from hlo2onnx.analysis.ranges import RANGE, Range
+from hlo2onnx.ir.ranges import RANGE, Range
 
 T = oir.DataType
 

@@ -22,13 +22,13 @@ from dialect_handlers.common.regions import (
     recognise,
     recognise_each,
 )
+from hlo2onnx.frontend.mlir.constants import Constants
+from hlo2onnx.frontend.mlir.context import parse_module
+from hlo2onnx.frontend.mlir.functions import functions_of
+from hlo2onnx.frontend.mlir.types import ELEMENT_TYPES
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.registry import Registry
 from hlo2onnx.lowering.walker import Walker
-from hlo2onnx.mlir.constants import Constants
-from hlo2onnx.mlir.context import parse_module
-from hlo2onnx.mlir.functions import functions_of
-from hlo2onnx.mlir.types import ELEMENT_TYPES
 from hlo2onnx.options import Options
 from hlo2onnx.report import Report
 from hlo2onnx.targets import load_target

@@ -8,7 +8,7 @@ from against_xla import against_xla
 from mlir_text import tensor
 
 from hlo2onnx import translate
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 
 def scan(

@@ -16,7 +16,7 @@ from target_costs import use_costs
 from window_layouts import WindowLayout, window_layouts
 
 from hlo2onnx import translate
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 
 @pytest.mark.parametrize("region", ["set", "add", "maximum", "doubling"])

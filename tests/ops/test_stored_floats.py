@@ -16,7 +16,7 @@ from jax import lax
 
 import hlo2onnx
 from hlo2onnx.errors import LoadError, VerificationError
-from hlo2onnx.mlir.types import ELEMENT_TYPE, STORED_FLOATS
+from hlo2onnx.frontend.mlir.types import ELEMENT_TYPE, STORED_FLOATS
 
 IN_XLA = ["f4E2M1FN", "f8E3M4", "f8E4M3", "f8E4M3B11FNUZ"]
 NOT_IN_XLA = ["f6E2M3FN", "f6E3M2FN"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jax import lax
 
 import hlo2onnx
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 FLOATS = ["f32", "f64", "f16", "bf16"]
 INTEGERS = ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"]

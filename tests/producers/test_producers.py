@@ -16,8 +16,8 @@ import pytest
 from jaxlib.mlir.dialects import stablehlo
 
 import hlo2onnx
-from hlo2onnx.mlir.context import parse_module
-from hlo2onnx.mlir.passes import EXPAND_CHLO, run_pipeline
+from hlo2onnx.frontend.mlir.context import parse_module
+from hlo2onnx.frontend.mlir.passes import EXPAND_CHLO, run_pipeline
 
 FILES = {file.stem: file for file in sorted(Path(__file__).parent.glob("*.mlir"))}
 FUNCTIONS = dict.fromkeys(FILES) | {"functions": "encode"}

@@ -9,13 +9,13 @@ import onnx_ir as oir
 import pytest
 from rewriting import model_of
 
-from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.ir.facts import Facts
+from hlo2onnx.ir.replace import replace
 from hlo2onnx.raising import changes as changes_module
 from hlo2onnx.raising import raise_model
 from hlo2onnx.raising.changes import HOPS, Changes
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.report import Report
-from hlo2onnx.rewrite.replace import replace
 from hlo2onnx.targets import load_target
 
 X = {"x": np.ones(4, np.float32)}

@@ -10,8 +10,8 @@ import pytest
 from rewriting import Build, foreign, model_of
 from symbolic import free
 
-from hlo2onnx.analysis.evaluator import MAX_ELEMENTS, MAX_STEPS, known_array
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.evaluator import MAX_ELEMENTS, MAX_STEPS, known_array
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.algebra.constant_folding import (
     COMPUTED_ELEMENTS,

@@ -10,7 +10,7 @@ import pytest
 from rewriting import foreign, model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.expansion_notes import note_origin
+from hlo2onnx.ir.notes import note_origin
 from hlo2onnx.raising.patterns import (
     ROUNDING,
     As,

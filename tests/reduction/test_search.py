@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.frontend.mlir.context import parse_module
 from hlo2onnx.reduction.case import Case
 from hlo2onnx.reduction.draft import Draft
 from hlo2onnx.reduction.search import Search

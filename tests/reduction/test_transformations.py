@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.frontend.mlir.context import parse_module
 from hlo2onnx.reduction.case import Case
 from hlo2onnx.reduction.draft import Draft
 from hlo2onnx.reduction.transformations import TRANSFORMATIONS, Site

@@ -14,7 +14,7 @@ from processes import run_python
 import hlo2onnx
 from hlo2onnx.errors import UsageError, VerificationError
 from hlo2onnx.runtime import denormals
-from hlo2onnx.verification import runners
+from hlo2onnx.verify import runners
 
 DENORMAL = {np.float32: 1e-40, np.float64: 1e-310}
 

@@ -16,11 +16,10 @@ import pytest
 from mostly_wide import mostly_wide
 
 import hlo2onnx
-from hlo2onnx.mlir.constants import _constant_ops
-from hlo2onnx.mlir.dense_bytes import raw_content
+from hlo2onnx.frontend.jax_lowered import from_lowered
+from hlo2onnx.frontend.mlir.constants import _constant_ops, raw_content
 from hlo2onnx.runtime import saving, serializing
-from hlo2onnx.sources.jax_lowered import from_lowered
-from hlo2onnx.verification.reference import Reference
+from hlo2onnx.verify.reference import Reference
 
 WIDTH = 1024
 LAYERS = 4

@@ -13,11 +13,11 @@ import numpy as np
 import hlo2onnx
 from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
-from hlo2onnx.verification.compare import Comparison, compare
-from hlo2onnx.verification.f64_reference import widen, widened
-from hlo2onnx.verification.inputs import random_array
-from hlo2onnx.verification.reference import Reference
-from hlo2onnx.verification.xla import XlaProgram
+from hlo2onnx.verify.compare import Comparison, compare
+from hlo2onnx.verify.f64_reference import widen, widened
+from hlo2onnx.verify.inputs import random_array
+from hlo2onnx.verify.reference import Reference
+from hlo2onnx.verify.xla import XlaProgram
 from tools.fuzzing.structure import known_conditions
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import onnx_ir as oir
 from rewriting import run_model
 
-from hlo2onnx.analysis.ranges import RANGE, Range
+from hlo2onnx.frontend.mlir.constants import Constants
+from hlo2onnx.ir.ranges import RANGE, Range
 from hlo2onnx.ir.values import Dim
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.options import Options
 from hlo2onnx.report import Report
 from hlo2onnx.targets import load_target

@@ -11,7 +11,7 @@ from against_xla import Run, against_xla
 from edge_values import edge_values
 from mlir_text import tensor
 
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 MODULE = """
 module {{ func.func public @main(%arg0: {operand}{argument}) -> {result} {{

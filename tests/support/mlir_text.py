@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 Start = int | str
 """A number is a constant of the program; "@3" is the input 3."""

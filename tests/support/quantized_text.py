@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hlo2onnx.mlir.quant.types import Quantization
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.quantization import Quantization
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 EXACT = {"nan": "xla"}
 """Options for exactly StableHLO's quantization, NaN included."""

@@ -9,9 +9,9 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.replace import remove_unused
 from hlo2onnx.ir.values import Shape
 from hlo2onnx.raising.engine import Rule, apply_rules
-from hlo2onnx.rewrite.replace import remove_unused
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.builder import TargetBuilder

@@ -13,7 +13,7 @@ from edge_values import edge_values
 from mlir_text import tensor
 
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions, read_numbers
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 REGIONS = {
     "set": "stablehlo.return %b : {s}",

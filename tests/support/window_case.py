@@ -10,7 +10,7 @@ import numpy as np
 from against_xla import Run, against_xla
 from mlir_text import tensor
 
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.types import numpy_type
 
 FLOATS = ["f32", "f64", "f16", "bf16"]
 

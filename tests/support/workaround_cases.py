@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as oir
 from rewriting import Build, model_of, run_model
 
-from hlo2onnx.rewrite.replace import remove_unused, replace
+from hlo2onnx.ir.replace import remove_unused, replace
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.builder import TargetBuilder
 

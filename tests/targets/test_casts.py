@@ -11,7 +11,7 @@ import pytest
 from rewriting import foreign, model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.rewrite.replace import remove_unused
+from hlo2onnx.ir.replace import remove_unused
 from hlo2onnx.targets.legalize.carriers import carriers_of
 from hlo2onnx.targets.legalize.casts import collapse_casts, holds
 from hlo2onnx.targets.legalize.operand_types import (

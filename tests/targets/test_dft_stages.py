@@ -11,8 +11,8 @@ import pytest
 from rewriting import model_of, run_model
 
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.replace import remove_unused
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.rewrite.replace import remove_unused
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions import dft_factors

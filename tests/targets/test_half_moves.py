@@ -12,7 +12,7 @@ import pytest
 from rewriting import model_of, run_model
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.rewrite.replace import remove_unused
+from hlo2onnx.ir.replace import remove_unused
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.legalize.half_moves import move_in_half

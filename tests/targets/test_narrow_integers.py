@@ -10,8 +10,8 @@ import onnx_ir as oir
 import pytest
 
 from hlo2onnx import TranslationError, translate
-from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.facts import Facts
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize.narrow_integers import fits
 

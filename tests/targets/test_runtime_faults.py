@@ -12,8 +12,8 @@ import pytest
 from rewriting import Build, foreign, model_of, run_model
 from workaround_cases import FLOATS, RNG, T, changed
 
-from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.facts import Facts
 from hlo2onnx.report import Report
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize

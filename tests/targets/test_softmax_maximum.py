@@ -12,8 +12,8 @@ import pytest
 from rewriting import model_of, run_model
 from workaround_cases import changed
 
-from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.facts import Facts
 from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
 
 Value, T = oir.Value, oir.DataType

@@ -10,10 +10,10 @@ import onnx_ir as oir
 import pytest
 from rewriting import Build, model_of, run_model
 
-from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.facts import Facts
+from hlo2onnx.ir.replace import remove_unused, replace
 from hlo2onnx.report import Report
-from hlo2onnx.rewrite.replace import remove_unused, replace
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.builder import TargetBuilder

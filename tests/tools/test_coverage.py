@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from hlo2onnx.frontend.mlir.context import parse_module
 from hlo2onnx.limitations import ALWAYS, LIMITATIONS
-from hlo2onnx.mlir.context import parse_module
 from tools.coverage.page import PAGE, RECORD, ROOT, dialect_ops, files_of, handlers_of, page_of
 from tools.coverage.recorder import ops_of
 

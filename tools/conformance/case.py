@@ -20,9 +20,9 @@ from jax._src.internal_test_util import test_harnesses
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
+from hlo2onnx.frontend.load import load
 from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model
 from hlo2onnx.runtime.sessions import check_model
-from hlo2onnx.sources import load
 from tools.conformance.dump import Dump
 from tools.conformance.exact import exact_results
 from tools.conformance.outcome import REASON_SEPARATOR, Outcome, one_line

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.verification.f64_reference import NARROW_LIMITS, is_evaluation_of, widened
-from hlo2onnx.verification.xla import XlaProgram
+from hlo2onnx.verify.f64_reference import NARROW_LIMITS, is_evaluation_of, widened
+from hlo2onnx.verify.xla import XlaProgram
 
 _REFUSALS = (TypeError, ValueError, NotImplementedError, AssertionError, jax.errors.JaxRuntimeError)
 """What JAX raises for a function that does not take f64."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hlo2onnx.verification.compare import Comparison, compare
+from hlo2onnx.verify.compare import Comparison, compare
 from tools.conformance.sets import EXACT
 
 Place = tuple[str, int]

@@ -13,12 +13,12 @@ from typing import Any
 
 from jaxlib.mlir.dialects import _chlo_ops_gen, _stablehlo_ops_gen
 
+from hlo2onnx.frontend.mlir.quantization import DEQUANTIZE, QUANTIZE
+from hlo2onnx.frontend.mlir.stored_floats import DECODE, ENCODE
+from hlo2onnx.frontend.mlir.types import ELEMENT_TYPES, STORED_FLOATS
 from hlo2onnx.limitations import LIMITATIONS
 from hlo2onnx.lowering.op import CUSTOM_CALL, call_key
 from hlo2onnx.lowering.registry import Handler, load_handlers
-from hlo2onnx.mlir.quant.to_integers import DEQUANTIZE, QUANTIZE
-from hlo2onnx.mlir.stored_floats import DECODE, ENCODE
-from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS
 from tools import ROOT
 
 RECORD = ROOT / "docs" / "op_coverage.json"

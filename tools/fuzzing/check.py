@@ -10,8 +10,8 @@ import hlo2onnx
 from hlo2onnx.errors import TranslationError, VerificationError
 from hlo2onnx.runtime.calling import from_model, to_model
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
-from hlo2onnx.verification.tolerance import tolerance_of
-from hlo2onnx.verification.xla import XlaProgram
+from hlo2onnx.verify.tolerance import tolerance_of
+from hlo2onnx.verify.xla import XlaProgram
 from tools.conformance.outcome import Outcome, one_line
 from tools.fuzzing.elements import FLOATS, NUMPY
 from tools.fuzzing.program import Program, Quality, Value

@@ -13,7 +13,7 @@ import numpy as np
 
 import hlo2onnx
 from hlo2onnx.runtime.calling import to_model
-from hlo2onnx.verification.inputs import random_array
+from hlo2onnx.verify.inputs import random_array
 from tools import EXAMPLES, run_module
 
 SECONDS = 300

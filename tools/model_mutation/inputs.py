@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from hlo2onnx.verification.element_kinds import is_float
+from hlo2onnx.verify.element_kinds import is_float
 
 Rng = np.random.Generator
 Shape = tuple[int, ...]

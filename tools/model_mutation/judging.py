@@ -9,11 +9,11 @@ import numpy as np
 
 import hlo2onnx
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.verification.candidate import Candidate
-from hlo2onnx.verification.judge import Judge
-from hlo2onnx.verification.runners import OnnxRuntime
-from hlo2onnx.verification.settings import Settings
-from hlo2onnx.verification.trial import Inputs, Trial
+from hlo2onnx.verify.candidate import Candidate
+from hlo2onnx.verify.judge import Judge
+from hlo2onnx.verify.runners import OnnxRuntime
+from hlo2onnx.verify.settings import Settings
+from hlo2onnx.verify.trial import Inputs, Trial
 
 
 class ProgramJudge:

@@ -37,7 +37,7 @@ Then it verifies each changed model. Measured with onnxruntime {onnxruntime} and
 * *Invalid*: ONNX Runtime does not load the changed model, or a run does not end.
 * *Share*: the caught ones among those that are caught or survived.
 
-`tests/verification/test_planted_faults.py` plants {planted} named faults in models of small
+`tests/verify/test_planted_faults.py` plants {planted} named faults in models of small
 programs. `verify()` has to find each:
 {faults}.
 

@@ -12,13 +12,13 @@ import onnx
 from onnx import numpy_helper
 
 import hlo2onnx
+from hlo2onnx.frontend.input_arrays import tensor_of
+from hlo2onnx.frontend.signature import Port
 from hlo2onnx.interface.extents import Extent
 from hlo2onnx.ir.dims import free_symbols
 from hlo2onnx.runtime.calling import from_model, to_model
-from hlo2onnx.sources.input_arrays import tensor_of
-from hlo2onnx.sources.signature import Port
-from hlo2onnx.verification.compare import compare
-from hlo2onnx.verification.element_kinds import is_float
+from hlo2onnx.verify.compare import compare
+from hlo2onnx.verify.element_kinds import is_float
 from tools.model_mutation.constants import one_ulp, with_smaller_constants
 from tools.model_mutation.graphs import own_constants, scopes_of
 from tools.model_mutation.inputs import Draw, draws_of

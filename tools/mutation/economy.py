@@ -25,7 +25,7 @@ def economize(cache: Path) -> None:
     _keep_bytecode(cache)
     if "onnxruntime" in sys.modules:
         _one_thread(sys.modules["onnxruntime"])
-    module = importlib.import_module("hlo2onnx.verification.xla")
+    module = importlib.import_module("hlo2onnx.verify.xla")
     _keep_results(module.XlaProgram, cache / "xla")
 
 

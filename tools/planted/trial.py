@@ -11,9 +11,9 @@ import jax
 import onnx_ir as oir
 
 import hlo2onnx
-from hlo2onnx.bisection.divergence import Divergence
 from hlo2onnx.errors import Hlo2OnnxError
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
+from hlo2onnx.verify.divergence import Divergence
 from tools.planted.faults import Fault, faults_of
 from tools.planted.programs import built
 

@@ -10,11 +10,11 @@ from hlo2onnx.errors import Hlo2OnnxError, TranslationError, VerificationError
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.runtime.adapters.process import Runtime
 from hlo2onnx.targets import load_target
-from hlo2onnx.verification.candidate import Candidate
-from hlo2onnx.verification.compare import Verification
-from hlo2onnx.verification.judge import Judge
-from hlo2onnx.verification.runners import OtherRuntime
-from hlo2onnx.verification.settings import Settings
+from hlo2onnx.verify.candidate import Candidate
+from hlo2onnx.verify.compare import Verification
+from hlo2onnx.verify.judge import Judge
+from hlo2onnx.verify.runners import OtherRuntime
+from hlo2onnx.verify.settings import Settings
 from tools import EXAMPLES, ROOT
 
 RIGHT, INEXACT, WRONG, REFUSED = "right", "inexact", "wrong", "refused"

@@ -242,7 +242,7 @@ Ordinary networks stay fused. ORT merges only constants, and values that it comp
 It does so in the bodies of If, Loop and Scan as well.
 
 hlo2onnx folds such constants itself, under the same conditions. See `fold-scale-into-conv` in
-[the rules](rules.md), and `hlo2onnx/analysis/weight_scaling.py` for the bound.
+[the rules](rules.md), and `hlo2onnx/ir/weight_scaling.py` for the bound.
 
 | fusion | what it does | measured | what hlo2onnx does |
 | --- | --- | --- | --- |"""

@@ -15,7 +15,7 @@ import onnx_ir as oir
 import onnxruntime
 
 import hlo2onnx
-from hlo2onnx.checking.slow_parts import known_trips
+from hlo2onnx.command.slow_parts import known_trips
 from hlo2onnx.ir.traversal import subgraphs
 from tools.bench.executions import node_trips
 from tools.bench.timing import medians

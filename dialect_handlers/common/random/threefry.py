@@ -8,12 +8,12 @@ import numpy as np
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
-from hlo2onnx.analysis.dependence import Draw
-from hlo2onnx.analysis.integer_evaluation import evaluate
+from hlo2onnx.frontend.mlir.types import element_type, is_tensor
+from hlo2onnx.ir.dependence import Draw
 from hlo2onnx.ir.threefry import THREEFRY, random_words
 from hlo2onnx.ir.values import shape_of
+from hlo2onnx.lowering.block_evaluator import evaluate
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.mlir.types import element_type, is_tensor
 
 
 def threefry2x32(

@@ -16,9 +16,9 @@ from itertools import permutations
 from jaxlib.mlir import ir
 
 from dialect_handlers.common.region_expressions import Expressions
+from hlo2onnx.frontend.mlir.types import element_type
+from hlo2onnx.frontend.mlir.values import MlirValue
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.mlir.types import element_type
-from hlo2onnx.mlir.values import MlirValue
 
 
 class Order(Enum):

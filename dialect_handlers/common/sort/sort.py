@@ -11,10 +11,10 @@ from dialect_handlers.common.sort.comparator_sort import order_by_comparing
 from dialect_handlers.common.sort.comparators import SortKey, sort_keys
 from dialect_handlers.common.sort.sort_keys import Key, keys_of, permutation, top_k
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.frontend.mlir.values import MlirValue, counts_along
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.mlir.values import MlirValue, counts_along
 
 
 def sort_by_region(

@@ -15,8 +15,8 @@ import onnx_ir as oir
 
 from dialect_handlers.common.float_bits import total_order_key
 from dialect_handlers.common.sort.comparators import Order
-from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.ir.roundings import keep_rounding
+from hlo2onnx.ir.notes import keep_rounding
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import FLOATS, INTEGERS, Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 

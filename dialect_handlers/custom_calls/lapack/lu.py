@@ -8,7 +8,7 @@ from dialect_handlers.common.factored_systems import note_factorization
 from dialect_handlers.common.linalg.blocks import diagonal, first_where
 from dialect_handlers.common.linalg.lu import exchanged, lu
 from dialect_handlers.common.row_exchanges import note_order
-from hlo2onnx.analysis.ranges import RANGE, Range
+from hlo2onnx.ir.ranges import RANGE, Range
 from hlo2onnx.ir.values import shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter

@@ -10,13 +10,13 @@ from jaxlib.mlir import ir
 
 from dialect_handlers.common.parts import flat
 from dialect_handlers.common.subgraphs import grouped, set_outputs
-from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.frontend.mlir.types import parts_of
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.types import parts_of
 
 
 @handles("stablehlo.if", form="any")

@@ -17,22 +17,22 @@ import sympy
 from dialect_handlers.common.parts import flat
 from dialect_handlers.common.row_exchanges import known_order
 from dialect_handlers.common.subgraphs import grouped, inputs_for, scalar_content, set_outputs
-from hlo2onnx.analysis.dim_arithmetic import fits, plain
-from hlo2onnx.analysis.loop_symbols import Extent
-from hlo2onnx.analysis.ranges import RANGE, Range, range_of_type
-from hlo2onnx.analysis.while_loops import Limit, LoopForm, loop_form
 from hlo2onnx.errors import InternalError
+from hlo2onnx.frontend.mlir.values import MlirValue
+from hlo2onnx.ir.dim_arithmetic import fits, plain
 from hlo2onnx.ir.dims import canonical, dim_of, expression
-from hlo2onnx.ir.provenance import STACKED, hold_trip, note_loop
-from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.notes import STACKED, hold_trip, note_loop
+from hlo2onnx.ir.ranges import RANGE, Range, range_of_type
+from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import Shape, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.loop_symbols import Extent
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 from hlo2onnx.lowering.shape_arithmetic import contents_of, holding, scalar_contents
-from hlo2onnx.mlir.values import MlirValue
+from hlo2onnx.lowering.while_loops import Limit, LoopForm, loop_form
 
 INT64 = oir.DataType.INT64
 

@@ -16,6 +16,7 @@ from dialect_handlers.stablehlo.reduce_window.fold import Fold
 from dialect_handlers.stablehlo.reduce_window.pooling import can_pool, extreme_pool, sum_pool
 from dialect_handlers.stablehlo.reduce_window.separable import NAMED, Region, separable
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.frontend.mlir.values import MlirValue
 from hlo2onnx.ir.dims import fixed, is_static
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
@@ -23,7 +24,6 @@ from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall, Op
 from hlo2onnx.lowering.registry import handles, handles_call
 from hlo2onnx.lowering.shape_arithmetic import dims_of
-from hlo2onnx.mlir.values import MlirValue
 
 
 @handles("stablehlo.reduce_window", form="real")

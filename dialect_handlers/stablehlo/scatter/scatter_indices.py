@@ -15,7 +15,6 @@ from dialect_handlers.common.iota import CONSTANT_ELEMENTS, plus, progression
 from dialect_handlers.common.reductions import reduce_axes
 from dialect_handlers.common.regions import Combiner
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
-from hlo2onnx.analysis.ranges import Range, range_of_type
 from hlo2onnx.ir.dims import (
     at_most,
     difference,
@@ -25,6 +24,7 @@ from hlo2onnx.ir.dims import (
     quotient,
     total,
 )
+from hlo2onnx.ir.ranges import Range, range_of_type
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
-from hlo2onnx.ir.broadcasting import broadcast_shapes
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
+from hlo2onnx.ir.shapes import broadcast_shapes
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.type_inference.registry import Attributes, Inputs, ValueType, need, operand, rule
 from hlo2onnx.ir.values import dtype_of, present, shape_of

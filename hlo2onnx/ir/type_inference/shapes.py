@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.broadcasting import broadcast_shapes, common_dim
 from hlo2onnx.ir.dims import fixed, total
 from hlo2onnx.ir.op_families import REDUCTIONS
-from hlo2onnx.ir.shape_rules import sliced_extent
+from hlo2onnx.ir.shapes import broadcast_shapes, common_dim, sliced_extent
 from hlo2onnx.ir.type_inference.registry import Attributes, Inputs, ValueType, need, operand, rule
 from hlo2onnx.ir.values import Dim, Shape, const_ints, const_of, dtype_of, rank_of, shape_of
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.evaluator import OPERATORS, evaluate
+from hlo2onnx.ir.evaluator import OPERATORS, evaluate
 from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.ir.values import const_of, present, size_of
 

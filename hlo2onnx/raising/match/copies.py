@@ -7,12 +7,11 @@ from typing import Any
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, subgraphs
+from hlo2onnx.ir.code_motion import is_repeatable
+from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, replace_input, subgraphs
 from hlo2onnx.ir.values import INTEGERS, attributes_of, const_of, dtype_of, is_constant
 from hlo2onnx.raising.engine import Rewriter
 from hlo2onnx.raising.match.nested_loops import copied
-from hlo2onnx.rewrite.large_graphs import replace_input
-from hlo2onnx.rewrite.licm import is_repeatable
 
 _INDEXED = frozenset(
     {"Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "TensorScatter"}

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import free_symbols, is_positive, is_static
-from hlo2onnx.ir.provenance import STACKED, hold_trip
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.notes import STACKED, hold_trip
+from hlo2onnx.ir.replace import replace
+from hlo2onnx.ir.traversal import remove_node, replace_uses, subgraphs
 from hlo2onnx.ir.values import Dim, const_ints, dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
-from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
-from hlo2onnx.rewrite.replace import replace
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.evaluator import MOVES
 from hlo2onnx.ir.dims import fixed
+from hlo2onnx.ir.evaluator import MOVES
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.values import const_of, present, size_of, static_shape
 from hlo2onnx.raising.match.views import RESHAPES

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.evaluator import MOVES
+from hlo2onnx.ir.evaluator import MOVES
 from hlo2onnx.ir.values import complete, dtype_of, is_constant, present, rank_of, shape_of, size_of
 from hlo2onnx.ir.weights import detached
 from hlo2onnx.raising.engine import Rewriter, need

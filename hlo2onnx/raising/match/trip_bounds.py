@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.facts import Facts
-from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.facts import Facts
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import (
     INTEGERS,
     const_ints,

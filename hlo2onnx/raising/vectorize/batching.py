@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.ir.notes import STACKED, hold_trip
 from hlo2onnx.ir.op_families import BROADCASTING, LOOPS, REDUCTIONS, RESHAPES, UNARY
-from hlo2onnx.ir.provenance import STACKED, hold_trip
-from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.traversal import nodes_in
 from hlo2onnx.ir.values import (

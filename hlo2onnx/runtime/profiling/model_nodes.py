@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.scopes import common_callers, scope_of
+from hlo2onnx.ir.notes import common_callers, scope_of
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.runtime.profiling.optimized_nodes import ModelNode
 

@@ -15,7 +15,7 @@ import onnx_ir as oir
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import canonical, is_static, product, quotient
-from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import Dim, rank_of, shape_of
 
 _SLICES = 16

@@ -15,9 +15,9 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.dims import dim_of, expression, fixed, is_static, product
 from hlo2onnx.ir.op_families import RESHAPES
+from hlo2onnx.ir.replace import can_replace
+from hlo2onnx.ir.replace import replace as replace_node
 from hlo2onnx.ir.values import Dim, const_ints, const_of, dtype_of, rank_of, shape_of
-from hlo2onnx.rewrite.replace import can_replace
-from hlo2onnx.rewrite.replace import replace as replace_node
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.dft_matmul import (
     Transform,

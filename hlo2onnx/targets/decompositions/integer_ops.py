@@ -15,9 +15,9 @@ from itertools import pairwise
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import canonical
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.rounded_integers import is_rounded, where_rounded

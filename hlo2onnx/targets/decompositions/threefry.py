@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.broadcasting import broadcast_shapes
 from hlo2onnx.ir.dims import fixed, is_static
+from hlo2onnx.ir.notes import note_rewrite
 from hlo2onnx.ir.op_families import RESHAPES
-from hlo2onnx.ir.provenance import note_rewrite
+from hlo2onnx.ir.replace import replace
+from hlo2onnx.ir.shapes import broadcast_shapes
 from hlo2onnx.ir.threefry import GROUPS, PARITY, ROTATIONS, ROUNDS, THREEFRY
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.values import Shape, const_number, const_of, present, rank_of, shape_of, size_of
-from hlo2onnx.rewrite.replace import replace
 from hlo2onnx.targets.builder import TargetBuilder
 
 _WORD = oir.DataType.UINT32

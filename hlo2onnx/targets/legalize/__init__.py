@@ -13,19 +13,18 @@ from functools import partial
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.facts import Facts
-from hlo2onnx.analysis.loop_facts import LoopFacts
-from hlo2onnx.analysis.ranges import RANGE
 from hlo2onnx.errors import Refusal, TranslationError
-from hlo2onnx.ir.forms import FORM_OPSET
-from hlo2onnx.ir.provenance import note_rewrite
+from hlo2onnx.ir.code_motion import hoist_invariants, sink_into_branches
+from hlo2onnx.ir.facts import Facts
+from hlo2onnx.ir.loop_facts import LoopFacts
+from hlo2onnx.ir.notes import note_rewrite
+from hlo2onnx.ir.op_families import FORM_OPSET
+from hlo2onnx.ir.ranges import RANGE
+from hlo2onnx.ir.replace import remove_unused, replace
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.report import Report
-from hlo2onnx.rewrite.branch_sinking import sink_into_branches
-from hlo2onnx.rewrite.licm import hoist_invariants
-from hlo2onnx.rewrite.replace import remove_unused, replace
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions import DECOMPOSITIONS, Decompose
 from hlo2onnx.targets.legalize.carriers import carriers_of

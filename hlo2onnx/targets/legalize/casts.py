@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.replace import can_replace, replace
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
-from hlo2onnx.rewrite.replace import can_replace, replace
 from hlo2onnx.targets.legalize.carriers import MOVES
 from hlo2onnx.targets.legalize.operand_types import same_type_inputs
 from hlo2onnx.targets.target import Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.ir.facts import Facts
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.targets.costs import Flags
 

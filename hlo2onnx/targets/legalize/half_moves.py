@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.roundings import HALF_TYPES
+from hlo2onnx.ir.notes import HALF_TYPES
+from hlo2onnx.ir.replace import can_replace, replace
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import dtype_of, shape_of
-from hlo2onnx.rewrite.replace import can_replace, replace
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.target import node_key
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.facts import Facts
-from hlo2onnx.analysis.ranges import RANGE
+from hlo2onnx.ir.facts import Facts
+from hlo2onnx.ir.ranges import RANGE
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.values import FLOATS
 from hlo2onnx.targets.builder import TargetBuilder

@@ -13,8 +13,8 @@ from typing import Final
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.facts import Facts
-from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.facts import Facts
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import INTEGERS, dtype_of
 from hlo2onnx.targets.legalize.carriers import MOVES
 from hlo2onnx.targets.target import Target, main_dtype, node_key, node_pairs

@@ -1,4 +1,4 @@
-"""Nodes for opsets older than the form in which they are made, see `hlo2onnx.ir.forms`.
+"""Nodes for opsets older than the form in which they are made, see `hlo2onnx.ir.op_families`.
 
 Two tables say what changes: `_NEWER` has operators that an old opset lacks, with their
 decompositions; `_FORMS` has operators whose axes or sizes it takes in another way.
@@ -15,11 +15,10 @@ import onnx
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.forms import FORM_OPSET
-from hlo2onnx.ir.op_families import REDUCTIONS
+from hlo2onnx.ir.op_families import FORM_OPSET, REDUCTIONS
+from hlo2onnx.ir.replace import replace
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, rank_of, shape_of
-from hlo2onnx.rewrite.replace import replace
 from hlo2onnx.targets.decompositions import Decompose
 from hlo2onnx.targets.decompositions.bitwise import decompose_bitwise
 from hlo2onnx.targets.decompositions.scatter_extremes import decompose_scatter_extreme

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.frontend.mlir.types import TYPE_OPSETS
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.mlir.types import TYPE_OPSETS
 from hlo2onnx.targets.legalize.older_opsets import first_opset, misfit
 from hlo2onnx.targets.target import Target, main_dtype, node_key, node_pairs
 

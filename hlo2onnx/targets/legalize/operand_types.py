@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.forms import schema_of
+from hlo2onnx.ir.op_families import schema_of
 from hlo2onnx.ir.values import FLOATS
 from hlo2onnx.targets.target import MAIN_PARAMETER, OUTPUT, main_dtype
 

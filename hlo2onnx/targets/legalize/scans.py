@@ -5,10 +5,10 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.replace import replace
+from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.values import attributes_of, dtype_of, rank_of, shape_of
-from hlo2onnx.rewrite.replace import replace
 from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.target import Target
 

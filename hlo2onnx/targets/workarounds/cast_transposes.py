@@ -9,9 +9,9 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.replace import can_replace, replace
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.values import dtype_of
-from hlo2onnx.rewrite.replace import can_replace, replace
 
 
 def widen_before_transposing(graph: oir.Graph, builder: GraphBuilder) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.code_motion import RANDOM
 from hlo2onnx.ir.functions import each_graph
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.values import static_shape
-from hlo2onnx.rewrite.licm import RANDOM
 
 _OF_SHAPES = frozenset({"Shape", "Size"})
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.dims import fixed
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import INTEGERS, dtype_of, shape_of, size_of
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.workarounds.sequential_top_k import sorts_one_row

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.facts import Facts
 from hlo2onnx.ir.values import const_number, dtype_of
 
 T = oir.DataType

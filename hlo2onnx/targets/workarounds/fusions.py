@@ -2,7 +2,7 @@
 
 When it loads a model, ONNX Runtime multiplies constant factors into the constant weights of the
 convolution or product before them. The new weights may leave their type's range, or lose digits
-that the separate nodes keep: `hlo2onnx.analysis.weight_scaling` says where. Only there the nodes
+that the separate nodes keep: `hlo2onnx.ir.weight_scaling` says where. Only there the nodes
 are changed so that they do not match: the runtime expects the constant of a Mul or Add as the
 second operand, and matches BatchNormalization but not its arithmetic.
 
@@ -17,14 +17,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.weight_scaling import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import complete, dtype_of, is_constant, rank_of
+from hlo2onnx.ir.weight_scaling import (
     channel_rows,
     is_rounded,
     keeps_digits,
     keeps_range,
 )
-from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import complete, dtype_of, is_constant, rank_of
 from hlo2onnx.ir.weights import ask, detached
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.target import Target

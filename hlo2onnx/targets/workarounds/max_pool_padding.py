@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.forms import FORM_OPSET
+from hlo2onnx.ir.op_families import FORM_OPSET
 from hlo2onnx.ir.values import const_ints, dtype_of, rank_of, shape_of
 
 

@@ -12,8 +12,8 @@ import math
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.facts import Facts
-from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.facts import Facts
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.targets.decompositions.integer_ops import reduced_axes
 

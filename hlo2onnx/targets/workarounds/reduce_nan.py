@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.facts import Facts
-from hlo2onnx.analysis.sign_bits import has_no_sign
+from hlo2onnx.ir.facts import Facts
+from hlo2onnx.ir.signs import has_no_sign
 from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of, size_of
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.workarounds.softmax_maximum import is_of_softmax

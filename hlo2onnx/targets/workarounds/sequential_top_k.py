@@ -11,8 +11,8 @@ import math
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.dims import fixed, is_static
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import const_ints, dtype_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
 

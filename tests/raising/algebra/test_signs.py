@@ -7,8 +7,8 @@ import onnx_ir as oir
 import pytest
 from rewriting import Rewrite
 
-from hlo2onnx.analysis.sign_bits import has_no_sign
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.signs import has_no_sign
 from hlo2onnx.raising.rules.algebra.negation import AddNegToSub
 from hlo2onnx.raising.rules.algebra.simplification import RedundantAbs
 

@@ -10,8 +10,8 @@ import onnx_ir as oir
 import pytest
 from rewriting import Rewrite, model_of
 
-from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.facts import Facts
 from hlo2onnx.raising.rules.algebra.simplification import FoldAbsorbingOperand, FoldIdentityOperand
 
 Value = oir.Value

@@ -13,11 +13,11 @@ import pytest
 from rewriting import foreign, model_of, run_model
 from verified import nodes
 
-from hlo2onnx.analysis.zero_signs import MOST_READERS
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.replace import remove_unused
+from hlo2onnx.ir.signs import MOST_READERS
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.algebra.simplification import FoldIdentityOperand
-from hlo2onnx.rewrite.replace import remove_unused
 from hlo2onnx.targets import load_target
 
 Value = oir.Value

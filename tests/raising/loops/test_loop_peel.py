@@ -16,9 +16,9 @@ from jax import Array, lax
 from verified import verified
 
 import hlo2onnx
-from hlo2onnx.bisection.loop_checks import numbers_of
-from hlo2onnx.bisection.model_graphs import Scope
 from hlo2onnx.ir.traversal import all_nodes
+from hlo2onnx.verify.loop_checks import numbers_of
+from hlo2onnx.verify.model_graphs import Scope
 
 X = np.array([0.5, 2.0, 3.0, 70.0], np.float32)
 NAME = "loop-peel"

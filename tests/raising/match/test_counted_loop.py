@@ -13,6 +13,7 @@ from rewriting import model_of, run_model
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import symbol
+from hlo2onnx.ir.replace import replace
 from hlo2onnx.ir.values import origin, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter
 from hlo2onnx.raising.match.counted_loop import (
@@ -24,7 +25,6 @@ from hlo2onnx.raising.match.counted_loop import (
     replace_value,
     separate,
 )
-from hlo2onnx.rewrite.replace import replace
 from hlo2onnx.targets import load_target
 
 Value = oir.Value

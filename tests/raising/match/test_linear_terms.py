@@ -12,7 +12,7 @@ from loop_graphs import loop
 from rewriting import foreign, model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.raising.match.counted_loop import Trips, counted
 from hlo2onnx.raising.match.linear_terms import Bias, Other, Part, Product, Sums, Term
 

@@ -10,7 +10,7 @@ import pytest
 from rewriting import Build, Rewrite, fires
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules.nn.rnn_directions import (
     BidirectionalRnn,

@@ -31,10 +31,10 @@ from rewriting import model_of, run_model
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import symbol
+from hlo2onnx.ir.replace import remove_unused
 from hlo2onnx.ir.values import shape_of
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.nn.rnn import Lstm
-from hlo2onnx.rewrite.replace import remove_unused
 from hlo2onnx.targets import load_target
 
 Value = oir.Value

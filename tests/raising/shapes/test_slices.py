@@ -16,7 +16,7 @@ from symbolic import free
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import const_ints
 from hlo2onnx.raising.rules.shapes.slices import ComposeSlices, ReverseCumSum, SliceOfConcat
 

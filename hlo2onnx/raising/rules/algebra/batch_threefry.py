@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.ir.replace import replace
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.traversal import reads
 from hlo2onnx.ir.values import (
@@ -19,7 +20,6 @@ from hlo2onnx.ir.values import (
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.threefry import pairs_of_words, threefry_levels
-from hlo2onnx.rewrite.replace import replace
 
 _WORD = oir.DataType.UINT32
 

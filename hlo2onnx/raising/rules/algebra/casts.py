@@ -8,7 +8,7 @@ from operator import eq, ge, gt, le, lt
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import Range, range_of_type
+from hlo2onnx.ir.ranges import Range, range_of_type
 from hlo2onnx.ir.values import INTEGERS, const_number, const_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import (

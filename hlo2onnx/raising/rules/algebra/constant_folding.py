@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.evaluator import MOVES, OPERATORS, Unknown, evaluate
+from hlo2onnx.ir.evaluator import MOVES, OPERATORS, Unknown, evaluate
+from hlo2onnx.ir.notes import HALF_TYPES
 from hlo2onnx.ir.op_families import ELEMENTWISE as ELEMENTWISE_OPERATORS
-from hlo2onnx.ir.roundings import HALF_TYPES
 from hlo2onnx.ir.values import (
     FLOATS,
     INTEGERS,

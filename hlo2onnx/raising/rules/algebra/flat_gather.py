@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import Range, range_of_type
+from hlo2onnx.ir.ranges import Range, range_of_type
 from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of, size_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import RESHAPES, maker_of, operands, source_of

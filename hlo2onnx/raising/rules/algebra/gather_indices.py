@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import (
     INTEGERS,
     const_number,

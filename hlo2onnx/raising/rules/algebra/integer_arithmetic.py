@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import remainder_operands
+from hlo2onnx.ir.ranges import remainder_operands
 from hlo2onnx.ir.values import (
     INTEGERS,
     UNSIGNED,

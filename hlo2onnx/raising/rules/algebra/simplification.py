@@ -9,16 +9,15 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.facts import MOVES_DATA
-from hlo2onnx.analysis.ranges import Range, decided, range_of_type
-from hlo2onnx.analysis.sign_bits import has_no_sign
-from hlo2onnx.analysis.zero_signs import is_never_negative_zero, is_zero_sign_lost
 from hlo2onnx.ir.dims import is_positive
 from hlo2onnx.ir.extents import noted_extent
+from hlo2onnx.ir.facts import MOVES_DATA
+from hlo2onnx.ir.ranges import Range, decided, range_of_type
+from hlo2onnx.ir.replace import can_replace
+from hlo2onnx.ir.signs import has_no_sign, is_never_negative_zero, is_zero_sign_lost
 from hlo2onnx.ir.values import FLOATS, INTEGERS, const_number, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import CONSTANT, Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import both_orders, first, operands, source_of
-from hlo2onnx.rewrite.replace import can_replace
 
 COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 

@@ -6,7 +6,10 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, subgraphs
+from hlo2onnx.ir.code_motion import is_repeatable
+from hlo2onnx.ir.cse import have_equal_bodies, node_key
+from hlo2onnx.ir.replace import remove_makers
+from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, replace_uses, subgraphs
 from hlo2onnx.ir.values import dtype_of, origin, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import (
@@ -17,10 +20,6 @@ from hlo2onnx.raising.match.copies import (
     output_of,
 )
 from hlo2onnx.raising.match.counted_loop import has_one_shape
-from hlo2onnx.rewrite.equal_bodies import have_equal_bodies, node_key
-from hlo2onnx.rewrite.large_graphs import replace_uses
-from hlo2onnx.rewrite.licm import is_repeatable
-from hlo2onnx.rewrite.replace import remove_makers
 
 Following = dict[oir.Value, oir.Value]
 

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.evaluator import known_array
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.evaluator import known_array
+from hlo2onnx.ir.traversal import replace_uses, subgraphs
 from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import copy_nodes, makers_within
 from hlo2onnx.raising.match.counted_loop import release, separate
 from hlo2onnx.raising.match.views import both_orders, maker_of, operands
 from hlo2onnx.raising.match.views import first as first_operand
-from hlo2onnx.rewrite.large_graphs import replace_uses
 
 
 class ConstantState(Rule):

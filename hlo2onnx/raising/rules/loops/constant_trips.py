@@ -9,7 +9,8 @@ from itertools import count
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.evaluator import Unknown
+from hlo2onnx.ir.evaluator import Unknown
+from hlo2onnx.ir.traversal import replace_uses
 from hlo2onnx.ir.values import const_ints, const_of, dtype_of, origin, present, shape_of, size_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.constant_values import (
@@ -21,7 +22,6 @@ from hlo2onnx.raising.match.constant_values import (
 )
 from hlo2onnx.raising.match.copies import output_of
 from hlo2onnx.raising.match.counted_loop import Trips, release, separate
-from hlo2onnx.rewrite.large_graphs import replace_uses
 
 # Limits on translation time and on the model's size, no costs:
 _MOST_EVALUATED = 1 << 15

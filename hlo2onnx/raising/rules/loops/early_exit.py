@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.ir.traversal import replace_uses
 from hlo2onnx.ir.values import const_of, dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within, output_of
 from hlo2onnx.raising.match.counted_loop import Trips, counted
 from hlo2onnx.raising.match.views import first
-from hlo2onnx.rewrite.large_graphs import replace_uses
 
 MOST_NODES = 32
 """Nodes of a condition: they are there twice. A limit on the size of the model, no cost."""

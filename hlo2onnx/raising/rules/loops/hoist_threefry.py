@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.replace import replace
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
@@ -16,7 +17,6 @@ from hlo2onnx.raising.match.threefry import (
     pairs_of_words,
     threefry_levels,
 )
-from hlo2onnx.rewrite.replace import replace
 
 
 class HoistThreefry(Rule):

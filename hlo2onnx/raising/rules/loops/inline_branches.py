@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.evaluator import known_array
+from hlo2onnx.ir.evaluator import known_array
+from hlo2onnx.ir.replace import detach
 from hlo2onnx.ir.values import static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.views import first
-from hlo2onnx.rewrite.replace import detach
 
 
 class InlineBranch(Rule):

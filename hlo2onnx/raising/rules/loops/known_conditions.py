@@ -8,11 +8,10 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import RESHAPES
-from hlo2onnx.ir.traversal import all_nodes
+from hlo2onnx.ir.traversal import all_nodes, replace_input
 from hlo2onnx.ir.values import dtype_of, rank_of, shape_of, size_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.views import first, operands
-from hlo2onnx.rewrite.large_graphs import replace_input
 
 
 class KnownConditions(Rule):

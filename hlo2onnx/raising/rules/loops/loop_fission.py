@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.replace import detach
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
-from hlo2onnx.ir.traversal import nodes_in, reads, subgraphs
+from hlo2onnx.ir.traversal import nodes_in, reads, remove_node, replace_uses, subgraphs
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule
 from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, rebuilt, separate
 from hlo2onnx.raising.match.nested_loops import copied
 from hlo2onnx.raising.vectorize.batching import Batcher, batchable
 from hlo2onnx.raising.vectorize.trip_rows import row_bytes
-from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
-from hlo2onnx.rewrite.replace import detach
 
 
 class LoopFission(Rule):

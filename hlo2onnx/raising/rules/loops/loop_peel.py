@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.evaluator import known_array
-from hlo2onnx.ir.provenance import LATER_TRIPS, hold_trip
+from hlo2onnx.ir.code_motion import is_repeatable
+from hlo2onnx.ir.evaluator import known_array
+from hlo2onnx.ir.notes import LATER_TRIPS, hold_trip
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
-from hlo2onnx.ir.traversal import all_nodes, subgraphs
+from hlo2onnx.ir.traversal import all_nodes, replace_uses, subgraphs
 from hlo2onnx.ir.values import const_ints, const_of, dtype_of, origin, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.copies import copy_nodes, makes_a_trip, output_of
 from hlo2onnx.raising.match.counted_loop import release
 from hlo2onnx.raising.match.views import first
-from hlo2onnx.rewrite.large_graphs import replace_uses
-from hlo2onnx.rewrite.licm import is_repeatable
 
 
 class LoopPeel(Rule):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.replace import remove_makers, replace
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, counted
 from hlo2onnx.raising.vectorize.trip_rows import MOST_TRIPS
-from hlo2onnx.rewrite.replace import remove_makers, replace
 
 
 class LoopToScan(Rule):

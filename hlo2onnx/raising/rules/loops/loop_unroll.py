@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.provenance import hold_trip
+from hlo2onnx.ir.code_motion import is_repeatable
+from hlo2onnx.ir.notes import hold_trip
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
 from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.ir.values import Shape, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, release, separate
-from hlo2onnx.rewrite.licm import is_repeatable
 
 _PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
 _COPIES = frozenset({"Identity", "Gather"})

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.code_motion import is_repeatable
 from hlo2onnx.ir.op_families import BROADCASTING
+from hlo2onnx.ir.replace import remove_makers
 from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.ir.values import dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
@@ -22,8 +24,6 @@ from hlo2onnx.raising.match.counted_loop import (
 from hlo2onnx.raising.match.views import first, widens_row
 from hlo2onnx.raising.vectorize.batching import Batcher, batchable, batched_body
 from hlo2onnx.raising.vectorize.trip_rows import row_bytes
-from hlo2onnx.rewrite.licm import is_repeatable
-from hlo2onnx.rewrite.replace import remove_makers
 
 STACKED_BYTES = 1 << 22
 """The most that a loop may stack in addition to the program's stacks: a limit on memory, not a

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.replace import remove_makers
 from hlo2onnx.ir.threefry import THREEFRY
+from hlo2onnx.ir.traversal import replace_uses
 from hlo2onnx.ir.values import dtype_of, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.threefry import (
@@ -15,8 +17,6 @@ from hlo2onnx.raising.match.threefry import (
     pairs_of_words,
     threefry_levels,
 )
-from hlo2onnx.rewrite.large_graphs import replace_uses
-from hlo2onnx.rewrite.replace import remove_makers
 
 
 class PipelineThreefry(Rule):

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.evaluator import (
+from hlo2onnx.ir.code_motion import is_repeatable
+from hlo2onnx.ir.evaluator import (
     BY_ATTRIBUTE,
     ELEMENTWISE,
     MAX_INDEX_ELEMENTS,
@@ -21,7 +22,6 @@ from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import copy_nodes, makers_within
 from hlo2onnx.raising.match.counted_loop import Trips, counted, release, separate
 from hlo2onnx.raising.match.views import RESHAPES, first
-from hlo2onnx.rewrite.licm import is_repeatable
 
 _GATHERS = frozenset({"Gather", "GatherElements"})
 _COMPUTED = frozenset({*ELEMENTWISE, *BY_ATTRIBUTE, "Cast", "Where"})

@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.ir.replace import remove_makers
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
-from hlo2onnx.ir.traversal import nodes_in, subgraphs
+from hlo2onnx.ir.traversal import nodes_in, replace_uses, subgraphs
 from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, present, shape_of, size_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within
@@ -19,8 +20,6 @@ from hlo2onnx.raising.match.trip_bounds import counts_up, most_trips
 from hlo2onnx.raising.match.views import source_of
 from hlo2onnx.raising.vectorize.batching import Batcher, batchable
 from hlo2onnx.raising.vectorize.trip_rows import MOST_TRIPS
-from hlo2onnx.rewrite.large_graphs import replace_uses
-from hlo2onnx.rewrite.replace import remove_makers
 
 _FEWEST_SAVED = 8
 """Nodes that a trip must be spared, besides the reads."""

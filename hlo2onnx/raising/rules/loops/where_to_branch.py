@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.code_motion import is_repeatable
 from hlo2onnx.ir.dims import is_static
-from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, subgraphs
+from hlo2onnx.ir.replace import replace
+from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, replace_input, subgraphs, use_count
 from hlo2onnx.ir.values import dtype_of, is_constant, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import output_of
 from hlo2onnx.raising.match.views import first, operands
-from hlo2onnx.rewrite.large_graphs import replace_input, use_count
-from hlo2onnx.rewrite.licm import is_repeatable
-from hlo2onnx.rewrite.replace import replace
 
 SIDES = (1, 2)
 """The operands of Where that it selects, where the condition holds and where it does not."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
+from hlo2onnx.ir.weight_scaling import is_rounded
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import (
     both_orders,

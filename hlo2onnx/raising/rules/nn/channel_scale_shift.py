@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.weight_scaling import is_rounded
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import both_orders, is_private, operands
 from hlo2onnx.raising.patterns import Either, Name, Op, Product

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.weight_scaling import channel_rows, keeps_digits, keeps_range
 from hlo2onnx.ir.values import dtype_of, is_constant, rank_of, shape_of
+from hlo2onnx.ir.weight_scaling import channel_rows, keeps_digits, keeps_range
 from hlo2onnx.ir.weights import detached
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import (
@@ -107,7 +107,7 @@ class FoldScaleIntoConv(Rule):
 
     Legal for constants w, b and s, one number of s for each channel, if nothing else reads the
     result of the convolution. All products must be normal numbers, and less than two bits may be
-    lost: not if the convolution may be exact, see `hlo2onnx.analysis.weight_scaling`.
+    lost: not if the convolution may be exact, see `hlo2onnx.ir.weight_scaling`.
     """
 
     name = "fold-scale-into-conv"

@@ -6,7 +6,7 @@ import math
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import magnitudes, range_of_type
+from hlo2onnx.ir.ranges import magnitudes, range_of_type
 from hlo2onnx.ir.values import dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import operands

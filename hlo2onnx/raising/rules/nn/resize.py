@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.evaluator import known_array
 from hlo2onnx.ir.dims import fixed
+from hlo2onnx.ir.evaluator import known_array
 from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.axis_layouts import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import (
     const_of,
     dtype_of,

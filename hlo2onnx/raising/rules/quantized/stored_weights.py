@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import dtype_of, is_constant, rank_of, shape_of, size_of, static_shape
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
-from hlo2onnx.ir.broadcasting import broadcast_shapes
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
+from hlo2onnx.ir.shapes import broadcast_shapes
 from hlo2onnx.ir.values import Shape, const_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import CONSTANT, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import RESHAPES, operands, source_of

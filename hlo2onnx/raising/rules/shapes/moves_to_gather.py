@@ -8,6 +8,8 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import product
+from hlo2onnx.ir.replace import can_replace, replace
+from hlo2onnx.ir.traversal import is_read, replace_uses
 from hlo2onnx.ir.values import dtype_of, rank_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.moves import (
@@ -18,8 +20,6 @@ from hlo2onnx.raising.match.moves import (
     places_of,
     private_group_of,
 )
-from hlo2onnx.rewrite.large_graphs import is_read, replace_uses
-from hlo2onnx.rewrite.replace import can_replace, replace
 
 _MOST_ELEMENTS = 256
 """Elements that one node may move: of more, a Gather takes longer than the nodes it replaces."""

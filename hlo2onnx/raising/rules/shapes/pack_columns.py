@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import product
+from hlo2onnx.ir.traversal import replace_input
 from hlo2onnx.ir.values import rank_of, shape_of, size_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
 from hlo2onnx.raising.vectorize.packing import Lanes, Packer, elements_before, moved
-from hlo2onnx.rewrite.large_graphs import replace_input
 
 _MOVING = frozenset({"Concat", "Gather", "Slice", "Split"})
 """Operators whose columns the Concat may take from where they are."""

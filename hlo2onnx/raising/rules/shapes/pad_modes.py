@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.shape_rules import slice_of
+from hlo2onnx.ir.shapes import slice_of
 from hlo2onnx.ir.values import const_ints, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import first, maker_of

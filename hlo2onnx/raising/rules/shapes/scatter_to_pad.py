@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.evaluator import Unknown, evaluate
+from hlo2onnx.ir.evaluator import Unknown, evaluate
 from hlo2onnx.ir.values import complete, const_of, dtype_of, present, size_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import RESHAPES

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import const_ints, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import extent_of, first, is_private, maker_of

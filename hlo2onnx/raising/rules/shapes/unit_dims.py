@@ -7,7 +7,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import is_positive, product
 from hlo2onnx.ir.extents import noted_extent
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
-from hlo2onnx.ir.shape_rules import added_units
+from hlo2onnx.ir.shapes import added_units
 from hlo2onnx.ir.values import (
     FLOATS,
     Shape,

@@ -1,1 +1,0 @@
-"""Read-only facts about values. Handlers and rules ask here and derive none themselves."""

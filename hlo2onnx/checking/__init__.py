@@ -1,1 +1,0 @@
-"""Checks programs before a translation: what is refused, and what will be slow."""

@@ -1,0 +1,170 @@
+"""`check`: what will not translate, what will not run on the target, and what may be slow."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Unpack, overload
+
+from hlo2onnx import progress
+from hlo2onnx.api import Keywords, Program, split_keywords
+from hlo2onnx.command.opaque_weights import (
+    OPERATOR,
+    TARGET,
+    text_without_weights,
+    without_weights,
+)
+from hlo2onnx.command.slow_parts import SlowPart, slow_parts
+from hlo2onnx.errors import Refusal, TranslationError, UsageError
+from hlo2onnx.frontend.port_names import positional_names
+from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.signature import PyTree
+from hlo2onnx.options import Options
+from hlo2onnx.pipeline import diagnose
+from hlo2onnx.report import to_json
+from hlo2onnx.targets import load_target
+
+
+@dataclass(frozen=True)
+class Check:
+    """What is known about the translation of a program.
+
+    It is falsy if something cannot be translated. It prints as text.
+
+    Attributes:
+        source: Name of the program.
+        target: Name of the runtime.
+        refusals: The ops that cannot be translated, or cannot run on the target.
+        slow: Parts that may be slow. They are warnings.
+        notes: Notes of the translation.
+        ops: Count of StableHLO ops.
+        seconds: Time of the check.
+    """
+
+    source: str
+    target: str
+    refusals: Sequence[Refusal]
+    slow: Sequence[SlowPart]
+    notes: Sequence[str]
+    ops: int
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program can be translated for the target."""
+        return not self.refusals
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def as_dict(self) -> dict[str, object]:
+        """The check as plain JSON data."""
+        return {
+            **vars(self),
+            "ok": self.ok,
+            "refusals": [asdict(refusal) for refusal in self.refusals],
+            "slow": [asdict(part) for part in self.slow],
+            "notes": list(self.notes),
+        }
+
+    def to_json(self) -> str:
+        """The check as JSON text."""
+        return to_json(self.as_dict())
+
+    def __str__(self) -> str:
+        parts = []
+        if self.refusals:
+            parts.append(str(TranslationError(self.refusals)))
+        if self.slow:
+            count = f"{len(self.slow)} part{'s' if len(self.slow) != 1 else ''}"
+            parts += [f"{count} of this program may be slow", *map(str, self.slow)]
+        parts += [f"note     {note}" for note in self.notes]
+        verdict = "can" if self.ok else "cannot"
+        parts.append(
+            f"{self.source} {verdict} be translated for {self.target}: checked {self.ops:,} ops in"
+            f" {self.seconds:.1f} s"
+        )
+        return "\n".join(parts)
+
+
+@overload
+def check(
+    source: Mapping[str, Program | Callable[..., object]], /, **options: Unpack[Keywords]
+) -> dict[str, Check]: ...
+
+
+@overload
+def check(source: Program, /, **options: Unpack[Keywords]) -> Check: ...
+
+
+@overload
+def check(source: Callable[..., object], /, *args: PyTree, **keywords: Any) -> Check: ...
+
+
+def check(source: object, /, *args: PyTree, **keywords: Any) -> Check | dict[str, Check]:
+    """Says what will not translate, what will not run on the target, and what may be slow.
+
+    Nothing is run, and the numbers of weights are not read.
+
+    Args:
+        source: As for `hlo2onnx.translate`. A mapping of programs gives a mapping of checks.
+        args: Example arguments of a function.
+        keywords: Options of `hlo2onnx.translate`, and keyword arguments of the function.
+
+    Returns:
+        The findings.
+
+    Raises:
+        LoadError: The source is not a readable program.
+        UsageError: An option or its value is wrong.
+    """
+    options, kwargs = split_keywords(source, keywords)
+    if isinstance(source, Mapping):
+        if args or kwargs:
+            raise UsageError("example arguments need a single function, not several programs")
+        return {name: _checked(item, (), {}, options) for name, item in source.items()}
+    return _checked(source, args, kwargs, options)
+
+
+def _checked(
+    source: object, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], options: Options
+) -> Check:
+    start = time.perf_counter()
+    options = replace(
+        options,
+        dump=None,
+        weights_dtype=None,
+        custom_calls={**options.custom_calls, TARGET: OPERATOR},
+    )
+    progress.begin("load")
+    stripped = _text_without_weights(source)
+    given = source if stripped is None else stripped
+    loaded = prepared(given, args, kwargs, positional_names(source), options)
+    if stripped is not None:
+        loaded = replace(loaded, description=Path(str(source)).name)
+    model, report, diagnosis = diagnose(without_weights(loaded), options)
+    slow: list[SlowPart] = []
+    if model is not None:
+        slow = slow_parts(model, load_target(options.target).costs, diagnosis.expansions)
+    return Check(
+        loaded.description,
+        report.target,
+        tuple(diagnosis.refusals),
+        tuple(slow),
+        tuple(report.notes),
+        sum(report.ops.values()),
+        time.perf_counter() - start,
+    )
+
+
+def _text_without_weights(source: object) -> bytes | None:
+    """The text of a large file, without its weights; None for other sources."""
+    if not isinstance(source, str | os.PathLike) or "\n" in str(source):
+        return None
+    try:
+        return text_without_weights(Path(source))
+    except OSError:  # loading it says what is wrong
+        return None

@@ -1,0 +1,207 @@
+"""What may be slow in a model: long loops, copies in loops, ops that become many nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as oir
+
+from hlo2onnx.command.opaque_weights import OPERATOR
+from hlo2onnx.ir.functions import each_graph
+from hlo2onnx.ir.op_families import LOOPS
+from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.values import attributes_of, const_of
+from hlo2onnx.lowering.diagnosis import Expansion
+from hlo2onnx.targets.costs import Costs
+
+_FREE = ("Constant", "Identity")
+_SCATTERS = ("ScatterElements", "ScatterND", "TensorScatter")
+_SHORTER = "use fewer trips, or compute with whole arrays: jax.vmap instead of jax.lax.scan"
+
+
+@dataclass(frozen=True)
+class SlowPart:
+    """A part of a program that may be slow.
+
+    Attributes:
+        what: The part: "loop", "copy in a loop", or the name of an op.
+        why: What it costs.
+        where: Source line and JAX scope.
+        next: What the user can do about it.
+        trips: Trips of the loop; None if they are not known before it runs, or there is no loop.
+        nodes: Nodes that run, over all trips; in one trip if their number is not known.
+    """
+
+    what: str
+    why: str
+    where: str
+    next: str
+    trips: int | None = None
+    nodes: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}\n  where  {self.where}\n  next   {self.next}"
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """How many nodes run.
+
+    Attributes:
+        nodes: The count, with one trip of each loop whose trips are unknown.
+        is_known: Whether there is no such loop.
+    """
+
+    nodes: int = 0
+    is_known: bool = True
+
+    def __add__(self, other: _Runs) -> _Runs:
+        return _Runs(self.nodes + other.nodes, self.is_known and other.is_known)
+
+
+def slow_parts(model: oir.Model, costs: Costs, expansions: Sequence[Expansion]) -> list[SlowPart]:
+    """The slow parts of a model, the slowest first.
+
+    Args:
+        costs: Those of the target. They say what is reported.
+        expansions: Ops that became many nodes. Loops in them are not reported on their own.
+    """
+    found = [_of_expansion(each) for each in expansions]
+    scopes = tuple(each.scope for each in expansions)
+    for graph in each_graph(model):
+        for node in graph:
+            found += _loops(node, costs, scopes)
+            found += _copies(node, costs, 1)
+    unique = {(part.what, part.why, part.where): part for part in found}
+    return sorted(unique.values(), key=lambda part: -part.nodes)
+
+
+def _of_expansion(expansion: Expansion) -> SlowPart:
+    return SlowPart(
+        expansion.op,
+        f"it becomes {expansion.nodes:,} nodes: {expansion.types}",
+        expansion.where,
+        "compute it before the model runs, or use smaller operands",
+        nodes=expansion.nodes,
+    )
+
+
+# -- loops ----------------------------------------------------------------------------------------
+
+
+def _loops(node: oir.Node, costs: Costs, scopes: tuple[str, ...]) -> Iterator[SlowPart]:
+    """The long loops in a node, the outermost ones only."""
+    if scopes and _scope(node).startswith(scopes):
+        return
+    if node.op_type not in LOOPS:
+        for body in subgraphs(node):
+            for inner in body:
+                yield from _loops(inner, costs, scopes)
+        return
+    (body,) = subgraphs(node)
+    trips, trip = known_trips(node), _runs(body)
+    total = trip.nodes * (1 if trips is None else trips)
+    is_known = trips is not None and trip.is_known
+    if is_known and total < costs.reported_loop_nodes:
+        return
+    if trips is None:
+        why = f"the count of its trips depends on data; {trip.nodes:,} nodes run in each"
+    elif trip.is_known:
+        why = f"{trips:,} trips of {trip.nodes:,} nodes: {total:,} nodes run"
+    else:
+        why = f"{trips:,} trips of {trip.nodes:,} nodes and an inner loop that depends on data"
+    yield SlowPart(
+        "loop", why + _time(total, is_known, costs), _where(node), _SHORTER, trips, total
+    )
+
+
+def _time(nodes: int, is_known: bool, costs: Costs) -> str:
+    seconds = nodes * costs.node_nanoseconds * 1e-9
+    if not seconds or not is_known:
+        return ""
+    text = f"{seconds:.0f} s" if seconds >= 10 else f"{seconds * 1000:,.0f} ms"
+    return f", about {text} on small tensors"
+
+
+def _runs(graph: oir.Graph) -> _Runs:
+    """How many nodes a run of a graph runs."""
+    return sum(map(_runs_of, graph), _Runs())
+
+
+def _runs_of(node: oir.Node) -> _Runs:
+    if node.op_type in _FREE or node.domain == OPERATOR.domain:
+        return _Runs()
+    if node.op_type == "If":
+        most = max((_runs(body) for body in subgraphs(node)), key=lambda runs: runs.nodes)
+        return _Runs(1) + most
+    if node.op_type not in LOOPS:
+        return _Runs(1)
+    (body,) = subgraphs(node)
+    trips, trip = known_trips(node), _runs(body)
+    if trips is None:
+        return _Runs(1 + trip.nodes, False)
+    return _Runs(1 + trips * trip.nodes, trip.is_known)
+
+
+def known_trips(node: oir.Node) -> int | None:
+    """The count of trips of a Loop or Scan; None if it is not known now."""
+    if node.op_type == "Scan":
+        count = int(attributes_of(node)["num_scan_inputs"])
+        scanned = node.inputs[len(node.inputs) - count]
+        axes = attributes_of(node).get("scan_input_axes") or [0]
+        shape = None if scanned is None else scanned.shape
+        extent = None if shape is None else shape[int(axes[0])]
+        return extent if isinstance(extent, int) else None
+    limit, (body,) = node.inputs[0], subgraphs(node)
+    most = None if limit is None else const_of(limit)
+    goes_on = body.outputs[0]
+    condition = const_of(goes_on)
+    is_for = goes_on is body.inputs[1] or (condition is not None and bool(condition.all()))
+    producer = goes_on.producer()
+    if producer is not None and producer.op_type == "Identity":
+        is_for = is_for or producer.inputs[0] is body.inputs[1]
+    return int(most.item()) if most is not None and is_for else None
+
+
+# -- copies ---------------------------------------------------------------------------------------
+
+
+def _copies(node: oir.Node, costs: Costs, trips: int) -> Iterator[SlowPart]:
+    """The scatters that copy a large tensor in each trip of a loop."""
+    count = known_trips(node) if node.op_type in LOOPS else 1
+    for body in subgraphs(node):
+        for inner in body:
+            yield from _copies(inner, costs, trips * (1 if count is None else count))
+    if trips == 1 or node.op_type not in _SCATTERS:
+        return
+    size = _bytes(node.outputs[0])
+    if size * trips >= costs.reported_trip_bytes:
+        yield SlowPart(
+            "copy in a loop",
+            f"{node.op_type} copies {size / 1e6:,.3g} MB in each of {trips:,} trips",
+            _where(node),
+            "collect the rows as the outputs of jax.lax.scan instead of updating an array",
+            trips,
+            trips,
+        )
+
+
+def _bytes(value: oir.Value) -> int:
+    shape, dtype = value.shape, value.dtype
+    if shape is None or dtype is None or not all(isinstance(dim, int) for dim in shape):
+        return 0
+    return math.prod(dim for dim in shape if isinstance(dim, int)) * dtype.bitwidth // 8
+
+
+# -- places ---------------------------------------------------------------------------------------
+
+
+def _scope(node: oir.Node) -> str:
+    return node.name or ""
+
+
+def _where(node: oir.Node) -> str:
+    source = node.metadata_props.get("jax.source", "")
+    return "  ".join(filter(None, (source, _scope(node))))

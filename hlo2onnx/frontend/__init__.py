@@ -1,0 +1,1 @@
+"""Loads whatever comes in: JAX functions, exported programs, StableHLO text and files."""

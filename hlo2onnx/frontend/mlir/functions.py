@@ -1,0 +1,147 @@
+"""The functions of a module, `func.func`, and how many ops inlining would make of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from hlo2onnx.frontend.mlir.attributes import text_of, to_python
+from hlo2onnx.frontend.mlir.values import operations_in, operations_of
+
+
+def functions_of(module_operation: ir.Operation) -> dict[str, ir.Operation]:
+    """The functions of a module by symbol."""
+    return {
+        text_of(operation, "sym_name"): operation
+        for operation in operations_in(module_operation.regions[0].blocks[0])
+        if operation.name == "func.func"
+    }
+
+
+def enclosing_function(operation: ir.Operation) -> str:
+    """The symbol of the function around an operation."""
+    while operation.name != "func.func":
+        assert operation.parent is not None
+        operation = operation.parent.operation
+    return text_of(operation, "sym_name")
+
+
+def function_type(function: ir.Operation) -> ir.FunctionType:
+    """The types of a function's arguments and results."""
+    return ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+
+
+def set_function_type(
+    function: ir.Operation, inputs: Sequence[ir.Type], results: Sequence[ir.Type]
+) -> None:
+    """Changes the types in a function's attribute. Its block must have the same types."""
+    with function.context:
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
+
+
+def argument_attributes(function: ir.Operation) -> list[dict[str, Any]]:
+    """The attributes of each argument, as Python values."""
+    if "arg_attrs" not in function.attributes:
+        return [{} for _ in function.regions[0].blocks[0].arguments]
+    return list(to_python(function.attributes["arg_attrs"]))
+
+
+INLINED_OPS = 1_000_000
+"""How many ops a program may have after inlining. A program that has more before may double them.
+Translating this many takes some ten minutes. A chain of functions that call the next one twice gets
+there in twenty levels."""
+
+CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+"""The attribute with the function that an op calls, by the name of the op."""
+
+
+@dataclass(frozen=True)
+class Inlined:
+    """The size of a program after inlining.
+
+    Attributes:
+        own: Ops before inlining.
+        ops: Ops after inlining.
+        largest: The function whose copies have the most ops.
+        copies: Count of these copies.
+    """
+
+    own: int
+    ops: int
+    largest: str
+    copies: int
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the program should not be inlined."""
+        return self.ops > max(INLINED_OPS, 2 * self.own)
+
+    def __str__(self) -> str:
+        return (
+            f"with all calls inlined it has {self.ops:,} ops, of which"
+            f" {self.copies:,} copies of @{self.largest}; the limit is {INLINED_OPS:,}"
+        )
+
+
+def inlined(
+    functions: Mapping[str, ir.Operation],
+    root: str,
+    is_kept: Callable[[str], bool] = lambda _: False,
+) -> Inlined:
+    """Counts the ops of a function with those of all functions that it calls.
+
+    Recursive calls do not count.
+
+    Args:
+        functions: The functions of a module by symbol.
+        root: The function to start with.
+        is_kept: Whether calls of a function stay calls.
+    """
+    own: dict[str, int] = {}
+    calls: dict[str, Counter[str]] = {}
+    copies = Counter({root: 1})
+    for symbol in reversed(_callees_first(functions, root, own, calls)):
+        for callee, count in calls[symbol].items():
+            if callee not in own:
+                continue
+            copies[callee] = 1 if is_kept(callee) else copies[callee] + count * copies[symbol]
+    totals = {symbol: own[symbol] * copies[symbol] for symbol in own}
+    largest = max(totals, key=lambda symbol: totals[symbol])
+    return Inlined(sum(own.values()), sum(totals.values()), largest, copies[largest])
+
+
+def _callees_first(
+    functions: Mapping[str, ir.Operation],
+    root: str,
+    own: dict[str, int],
+    calls: dict[str, Counter[str]],
+) -> list[str]:
+    """The functions that `root` calls, callees first.
+
+    Args:
+        own: Receives the count of ops of each function.
+        calls: Receives the count of calls of each callee, for each function.
+    """
+    order: list[str] = []
+    pending = [(root, False)]
+    while pending:
+        symbol, is_done = pending.pop()
+        if is_done:
+            order.append(symbol)
+            continue
+        if symbol in own or symbol not in functions:
+            continue
+        operations = operations_of(functions[symbol])
+        own[symbol] = len(operations)
+        calls[symbol] = Counter(
+            text_of(operation, CALLEES[operation.name])
+            for operation in operations
+            if operation.name in CALLEES
+        )
+        pending.append((symbol, True))
+        pending += [(callee, False) for callee in calls[symbol]]
+    return order

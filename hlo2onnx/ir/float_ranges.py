@@ -1,0 +1,170 @@
+"""Interval arithmetic over float nodes, for the few operators that bound their result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.ranges import MONOTONIC, RangeOf, corners, magnitudes, union
+from hlo2onnx.ir.values import FLOATS, const_of, dtype_of, present
+
+
+class FloatRange(NamedTuple):
+    """Inclusive bounds of the elements that are not NaN."""
+
+    low: float
+    high: float
+
+
+ANYTHING = FloatRange(-math.inf, math.inf)
+
+FloatRangeOf = Callable[[oir.Value], FloatRange]
+
+_BOUNDED = {
+    "Sigmoid": FloatRange(0.0, 1.0),
+    "Softmax": FloatRange(0.0, 1.0),
+    "Tanh": FloatRange(-1.0, 1.0),
+    "Erf": FloatRange(-1.0, 1.0),
+    "Sin": FloatRange(-1.0, 1.0),
+    "Cos": FloatRange(-1.0, 1.0),
+    "Exp": FloatRange(0.0, math.inf),
+    "ReduceL2": FloatRange(0.0, math.inf),
+    "ReduceSumSquare": FloatRange(0.0, math.inf),
+    "Sqrt": FloatRange(0.0, math.inf),
+}
+
+
+def range_of_numbers(array: np.ndarray) -> FloatRange:
+    """Bounds of the elements that are not NaN."""
+    if array.size == 1:  # as mostly; numpy takes several times as long
+        number = float(array.item())
+        return ANYTHING if math.isnan(number) else FloatRange(number, number)
+    numbers = array.astype(np.float64)
+    numbers = numbers[~np.isnan(numbers)]
+    if not numbers.size:
+        return ANYTHING
+    return FloatRange(float(numbers.min()), float(numbers.max()))
+
+
+def float_range_of_node(
+    node: oir.Node, dtype: oir.DataType, int_range: RangeOf, float_range: FloatRangeOf
+) -> FloatRange:
+    """Bounds of a float node's output, `ANYTHING` where nothing better is proven."""
+    inputs = present(node.inputs)
+    if node.op_type in _BOUNDED:
+        return _BOUNDED[node.op_type]
+    if node.op_type == "Cast":
+        return _cast_range(inputs[0], dtype, int_range, float_range)
+    if node.op_type == "Abs":
+        return FloatRange(*map(float, magnitudes(*float_range(inputs[0]))))
+    if node.op_type == "Where":
+        return FloatRange(*union(list(_choices(node, dtype, float_range))))
+    if node.op_type == "Concat":
+        return FloatRange(*union([float_range(x) for x in inputs]))
+    if node.op_type in _SUMS:
+        low, high = float_range(inputs[0])
+        return FloatRange(0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
+    if node.op_type == "Mul" and inputs[0] is inputs[1] and dtype.bitwidth >= 16:
+        magnitude = FloatRange(*map(float, magnitudes(*float_range(inputs[0]))))
+        known = _monotonic("Mul", dtype, [magnitude, magnitude])
+        return FloatRange(max(known.low, 0.0), known.high)
+    if node.op_type not in MONOTONIC or (node.op_type in _ROUNDING and dtype.bitwidth < 16):
+        return ANYTHING
+    ranges = [float_range(x) for x in inputs]
+    if node.op_type in _ROUNDING and ANYTHING in ranges:
+        return ANYTHING
+    return _monotonic(node.op_type, dtype, ranges)
+
+
+_ROUNDING = frozenset({"Add", "Mul", "Sub"})
+_SUMS = frozenset({"ReduceMean", "ReduceSum"})
+
+
+def _choices(
+    node: oir.Node, dtype: oir.DataType, float_range: FloatRangeOf
+) -> Iterator[FloatRange]:
+    """Bounds of what a Where takes of each operand. If it compares one of them with a constant, it
+    takes only the numbers on one side."""
+    condition, *values = present(node.inputs)
+    for value, is_true in zip(values, (True, False), strict=True):
+        low, high = float_range(value)
+        limit, is_above = _limit(condition.producer(), value, dtype)
+        if limit is not None and is_above == is_true:
+            high = max(min(high, limit), low)
+        elif limit is not None:
+            low = min(max(low, limit), high)
+        most = _limit_of_magnitude(condition.producer(), value, dtype) if is_true else None
+        if most is not None:
+            low, high = min(max(low, -most), high), max(min(high, most), low)
+        yield FloatRange(low, high)
+
+
+def _limit(
+    compare: oir.Node | None, x: oir.Value, dtype: oir.DataType
+) -> tuple[float | None, bool]:
+    """The number that x is compared with, and whether it is above x where that is true.
+
+    Runtimes may take numbers next to 0 for 0.
+    """
+    if compare is None or compare.op_type not in _BELOW or x not in compare.inputs:
+        return None, False
+    first, second = present(compare.inputs)
+    array = const_of(second if first is x else first)
+    least = float(ml_dtypes.finfo(dtype.numpy()).smallest_normal)
+    if array is None or array.size != 1 or not abs(array.item()) >= least:
+        return None, False
+    return float(array.item()), _BELOW[compare.op_type] == (first is x)
+
+
+def _limit_of_magnitude(
+    compare: oir.Node | None, x: oir.Value, dtype: oir.DataType
+) -> float | None:
+    """The number that |x| is below where a comparison is true."""
+    for operand in present(compare.inputs) if compare is not None else ():
+        maker = operand.producer()
+        if maker is not None and maker.op_type == "Abs" and maker.inputs[0] is x:
+            limit, is_above = _limit(compare, operand, dtype)
+            return limit if is_above and limit is not None and limit >= 0 else None
+    return None
+
+
+_BELOW = {"Less": True, "LessOrEqual": True, "Greater": False, "GreaterOrEqual": False}
+"""Whether the first operand is below the second one where the comparison is true."""
+
+
+def _monotonic(op_type: str, dtype: oir.DataType, ranges: Sequence[FloatRange]) -> FloatRange:
+    """Bounds of an operator of `MONOTONIC`. Rounding is monotonic, too. Runtimes may flush results
+    below the normal numbers."""
+    of_type = dtype.numpy().type if op_type in _ROUNDING else float
+    with np.errstate(all="ignore"):
+        found = corners(op_type, [[of_type(bound) for bound in bounds] for bounds in ranges])
+    bounds = [float(item) for item in found or [math.nan]]
+    if any(map(math.isnan, bounds)):
+        return ANYTHING
+    low, high = min(bounds), max(bounds)
+    least = float(ml_dtypes.finfo(dtype.numpy()).smallest_normal)
+    return FloatRange(0.0 if 0 < low < least else low, 0.0 if -least < high < 0 else high)
+
+
+def _cast_range(
+    x: oir.Value, dtype: oir.DataType, int_range: RangeOf, float_range: FloatRangeOf
+) -> FloatRange:
+    """Bounds after a Cast, which keeps the order."""
+    if dtype_of(x) == oir.DataType.BOOL:
+        return FloatRange(0.0, 1.0)
+    if dtype.bitwidth < 16:  # saturates or overflows in its own way
+        return ANYTHING
+    if dtype_of(x) in FLOATS:
+        bounds = float_range(x)
+    else:
+        known = int_range(x)
+        if known is None:
+            return ANYTHING
+        bounds = FloatRange(float(known.low), float(known.high))
+    with np.errstate(over="ignore"):
+        return FloatRange(*(float(np.float64(item).astype(dtype.numpy())) for item in bounds))

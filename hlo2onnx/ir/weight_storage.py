@@ -1,0 +1,167 @@
+"""Storage of weights: their bytes, and narrower types than those in which the model computes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.functions import each_graph
+from hlo2onnx.ir.notes import HALF_TYPES, half_constants
+from hlo2onnx.ir.weights import NAME, SMALL_ELEMENTS, Weight, content_of, weight_of
+
+STORAGE_TYPES = {"bfloat16": oir.DataType.BFLOAT16, "float16": oir.DataType.FLOAT16}
+"""The types that f32 weights may be stored in, by name."""
+
+LARGE_ELEMENTS = 4096
+"""Widened constants of up to so many elements stay f32: a Cast costs more than their bytes."""
+
+
+def store_weights(builder: GraphBuilder, dtype: oir.DataType) -> int:
+    """Stores weights of f32 in a narrower type, followed by a Cast; returns how many lose digits.
+
+    Each is rounded once, to nearest, ties to even.
+    """
+    graph = builder.main_graph
+    changed = 0
+    for value in list(graph.initializers.values()):
+        tensor = value.const_value
+        if value.dtype != oir.DataType.FLOAT or tensor is None or tensor.size <= SMALL_ELEMENTS:
+            continue
+        narrow = _narrowed(builder, value, dtype)
+        changed += not _is_exact(tensor.numpy(), content_of(narrow))
+        _read_instead(builder, value, narrow)
+    return changed
+
+
+def has_large_f32(graph: oir.Graph) -> bool:
+    """Whether `store_half_weights` may have anything to do."""
+    return any(map(_is_large_f32, graph.initializers.values()))
+
+
+def _is_large_f32(value: oir.Value) -> bool:
+    tensor = value.const_value
+    return value.dtype == oir.DataType.FLOAT and tensor is not None and tensor.size > LARGE_ELEMENTS
+
+
+def store_half_weights(builder: GraphBuilder) -> Counter[oir.DataType]:
+    """Stores large f32 constants that hold only numbers of a half type in that type again, followed
+    by a Cast: the weights of a half type that are computed with in f32.
+
+    Returns:
+        The count of Casts by type.
+    """
+    graph, count = builder.main_graph, Counter[oir.DataType]()
+    parameters = {
+        id(weight): value for value in graph.initializers.values() if (weight := weight_of(value))
+    }
+    for value in list(graph.initializers.values()):
+        tensor = value.const_value
+        if tensor is None or not _is_large_f32(value):
+            continue
+        weight = weight_of(value)
+        if weight is None:
+            dtype = _type_of_numbers(tensor.numpy(), half_constants(graph))
+        else:
+            dtype = _type_of_parameter(weight)
+        if dtype is not None:
+            source = parameters.get(id(weight.operands[0])) if weight is not None else None
+            if source is None or (source.dtype, source.shape) != (dtype, value.shape):
+                source = _narrowed(builder, value, dtype)
+            _read_instead(builder, value, source)
+            count[dtype] += 1
+    return count
+
+
+def _type_of_parameter(weight: Weight) -> oir.DataType | None:
+    """The half type of a parameter whose elements an f32 weight holds; None for others."""
+    if weight.compute is None or not weight.is_only_moved():
+        return None
+    (parameter,) = weight.parameters()
+    dtype = None if parameter.stored is None else oir.DataType.from_numpy(parameter.stored)
+    return dtype if dtype in HALF_TYPES else None
+
+
+def _type_of_numbers(array: np.ndarray, dtypes: Collection[oir.DataType]) -> oir.DataType | None:
+    """One of these types that holds all numbers of a constant; None if none does."""
+    for dtype in sorted(dtypes):
+        if _is_exact(array, array.astype(dtype.numpy())):
+            return dtype
+    return None
+
+
+def _narrowed(builder: GraphBuilder, value: oir.Value, dtype: oir.DataType) -> oir.Value:
+    narrow = builder.derived(lambda array: array.astype(dtype.numpy()), value, is_moved=True)
+    narrow.meta.setdefault(NAME, value.meta.get(NAME, value.name))
+    return narrow
+
+
+def _is_exact(wide: np.ndarray, narrow: np.ndarray) -> bool:
+    return np.array_equal(narrow.astype(np.float32), wide, equal_nan=True)
+
+
+def _read_instead(builder: GraphBuilder, value: oir.Value, narrow: oir.Value) -> None:
+    """Replaces an f32 initializer by a Cast of a narrower one."""
+    with builder.at_start():
+        wide = builder.cast(narrow, oir.DataType.FLOAT)
+    oir.convenience.replace_all_uses_with(value, wide, replace_graph_outputs=True)
+    del builder.main_graph.initializers[str(value.name)]
+
+
+_MOST_REASONS = 3
+"""Limit of the additions that are reported, the largest first."""
+
+
+class WeightLedger:
+    """The constants of a model before the rewrite rules, to compare with those after them."""
+
+    def __init__(self, model: oir.Model) -> None:
+        self._before = {id(value.const_value) for value in _large(model)}
+        self._bytes = sum(map(_bytes, _large(model)))
+        self._kept = _large(model)  # so that no other constant gets its id
+
+    def sizes(self, model: oir.Model) -> tuple[int, int, list[str]]:
+        """Bytes before and after, and what was added where there are more."""
+        values = _large(model)
+        after = sum(map(_bytes, values))
+        return self._bytes, after, self._reasons(values) if after > self._bytes else []
+
+    def _reasons(self, values: list[oir.Value]) -> list[str]:
+        grown: Counter[str] = Counter()
+        copies = defaultdict(list)
+        for value in values:
+            weight = weight_of(value)
+            if weight is not None:
+                copies[weight.parameters()[0]].append(value)
+            elif id(value.const_value) not in self._before:
+                grown[f"{value.name} was computed from constants"] = _bytes(value)
+        for parameter, its in copies.items():
+            added = sum(map(_bytes, its)) - self._size(parameter)
+            names = ", ".join(str(value.name) for value in its)
+            times = f" is stored {len(its)} times" if len(its) > 1 else " is stored"
+            grown[f"{parameter.names[0]}{times}: {names}"] = added
+        return [
+            f"{reason} (+{count:,} bytes)"
+            for reason, count in grown.most_common(_MOST_REASONS)
+            if count > 0
+        ]
+
+    def _size(self, parameter: Weight) -> int:
+        return next((_bytes(x) for x in self._kept if weight_of(x) is parameter), 0)
+
+
+def _large(model: oir.Model) -> list[oir.Value]:
+    """The constants that are more than single numbers."""
+    return [
+        value
+        for graph in each_graph(model)
+        for value in graph.initializers.values()
+        if value.const_value is not None and value.const_value.size > SMALL_ELEMENTS
+    ]
+
+
+def _bytes(value: oir.Value) -> int:
+    return 0 if value.const_value is None else int(value.const_value.nbytes)

@@ -1,1 +1,0 @@
-"""Quantized element types of MLIR, `!quant.uniform`."""

@@ -1,1 +1,0 @@
-"""Changes of a graph that keep its meaning: replacement, dead code, CSE and LICM."""

@@ -1,1 +1,0 @@
-"""Running a program in XLA and in ONNX Runtime, and comparing the two."""

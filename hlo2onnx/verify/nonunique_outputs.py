@@ -1,0 +1,320 @@
+"""Judges outputs that depend on results of decompositions that are not unique.
+
+For example, eigenvectors are unique only up to their signs, so XLA's can differ from the model's.
+If outputs differ, the reference gets the model's choice:
+
+-   If outputs are elements of vectors, perhaps scaled, the model's vectors are read from them. If
+    these are as good as LAPACK's (see `factor_checks`), XLA computes the other outputs from them.
+-   Otherwise, our own algorithms, run in XLA, make the choice, if they are as good.
+
+An output that still differs is wrong. But it cannot be judged if the outputs of two such choices
+differ as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from hlo2onnx.frontend.signature import Port
+from hlo2onnx.verify.compare import Comparison, compare
+from hlo2onnx.verify.decompositions import WHAT
+from hlo2onnx.verify.f64_reference import is_evaluation_of
+from hlo2onnx.verify.reference import Reference
+from hlo2onnx.verify.reference_with_factors import OpenReference, Results, Site
+
+Arrays = Sequence[np.ndarray]
+
+_REMARK = "with the model's choice of results that are not unique"
+_TIMES_SPREAD = 4
+"""Limit of a difference that may come from a choice, relative to that of other choices."""
+
+
+class _Places(NamedTuple):
+    """The origin of the elements of an output, for one decomposition.
+
+    Complex numbers count as two elements.
+
+    Attributes:
+        element: Index among the free results; -1 for a constant, -2 for anything else.
+        factor: Its factor.
+    """
+
+    element: np.ndarray
+    factor: np.ndarray
+
+
+class Choices:
+    """The references of one verification: with XLA's choices, with ours, and with others.
+
+    Args:
+        opened: The program, open at its decompositions.
+    """
+
+    def __init__(
+        self,
+        reference: Reference,
+        opened: OpenReference,
+        arrays: Arrays,
+        outputs: Sequence[Port],
+        expected: Arrays,
+        rtol: float | None = None,
+        atol: float | None = None,
+    ) -> None:
+        self._compare = partial(compare, rtol=rtol, atol=atol)
+        self._reference = reference
+        self._opened = opened
+        self._arrays = arrays
+        self._outputs = outputs
+        self._expected = expected
+        self._xla: list[Results] = []
+        for index in range(len(opened.decompositions)):
+            self._xla.append(opened(arrays, self._xla)[1][index].xla)
+        self._places = [self._places_of(index) for index in range(len(self._xla))]
+
+    @classmethod
+    def of(
+        cls,
+        reference: Reference,
+        arrays: Arrays,
+        outputs: Sequence[Port],
+        expected: Arrays,
+        rtol: float | None = None,
+        atol: float | None = None,
+    ) -> Choices | None:
+        """The choices of a program; None if all its results are unique."""
+        opened = reference.opened(arrays)
+        if opened is None:
+            return None
+        return cls(reference, opened, arrays, outputs, expected, rtol, atol)
+
+    def judged(self, found: Sequence[Comparison], actual: Arrays) -> list[Comparison]:
+        """Repeats the comparisons of one run for outputs that differ."""
+        pairs = zip(actual, self._expected, strict=True)
+        if any(got.shape != want.shape or got.dtype != want.dtype for got, want in pairs):
+            return list(found)
+        choices, is_read = self._of_model(actual)
+        known = all(is_read) and not self._opened.closed
+        wanted, _ = self._opened(self._arrays, choices)
+        exact: list[np.ndarray | None] = [None] * len(wanted)
+        if not all(item.ok for item in self._compared(actual, wanted, exact)):
+            exact = self._in_f64(choices, is_read, wanted)
+        result = list(found)
+        for index, again in enumerate(self._compared(actual, wanted, exact)):
+            item = found[index]
+            if item.ok and (again.ok or not any(is_read)):
+                continue
+            if again.ok:
+                result[index] = replace(again, remark=_REMARK)
+            elif not known and self._may_be_a_choice(index, actual[index], wanted[index]):
+                result[index] = replace(again, unjudged=self._what)
+            else:
+                result[index] = again
+        return result
+
+    def _compared(
+        self, actual: Arrays, wanted: Arrays, exact: Sequence[np.ndarray | None]
+    ) -> list[Comparison]:
+        rows = zip(self._outputs, actual, wanted, exact, strict=True)
+        return [
+            self._compare(port.name, got, want, truth, port.step) for port, got, want, truth in rows
+        ]
+
+    # -- the model's choice -----------------------------------------------------------------------
+
+    def _of_model(self, actual: Arrays) -> tuple[list[Results], list[bool]]:
+        """The model's results of each decomposition, and whether they are known."""
+        flat = [_real(array) for array in actual]
+        choices: list[Results] = []
+        is_read: list[bool] = []
+        sites: list[Site] = []
+        for index in range(len(self._opened.decompositions)):
+            sites.append(self._opened(self._arrays, choices)[1][index])
+            found = self._read(index, flat)
+            same = None if found else self._same_before(sites)
+            if same is None:
+                choice, read = self._chosen(index, sites[-1], found)
+            else:
+                choice, read = choices[same], is_read[same]
+            choices.append(choice)
+            is_read.append(read)
+        return choices, is_read
+
+    def _chosen(self, index: int, site: Site, found: Results) -> tuple[Results, bool]:
+        """The results of a decomposition, and whether they are right and determine the choice.
+
+        Args:
+            found: The results in the model's outputs.
+        """
+        decomposition = self._opened.decompositions[index]
+        complete = {name for name, x in found.items() if not np.isnan(x).any()}
+        read = decomposition.is_told_by(complete)
+        if found:  # LAPACK's results complete them, except in a space that has found vectors
+            made = decomposition.completed(site.operand, site.xla, found)
+            if decomposition.are_good(site.operand, made, site.xla):
+                return made, read
+            if complete >= set(decomposition.free):
+                return site.xla, False
+        own = self._opened.own(index, site)
+        if found:
+            made = decomposition.completed(site.operand, own, found)
+            if decomposition.are_good(site.operand, made, site.xla):
+                return made, read
+        return own, False
+
+    def _same_before(self, sites: Sequence[Site]) -> int | None:
+        """An earlier decomposition of the same kind and the same matrices as the last one."""
+        last = self._opened.decompositions[len(sites) - 1]
+        for index, site in enumerate(sites[:-1]):
+            same = np.array_equal(site.operand, sites[-1].operand)
+            if same and self._opened.decompositions[index] == last:
+                return index
+        return None
+
+    def _read(self, index: int, flat: Arrays) -> Results:
+        """The free results of a decomposition in the outputs; NaN for unknown elements."""
+        like, free = self._xla[index], self._opened.decompositions[index].free
+        size = sum(_real(like[name]).size for name in free)
+        values = np.full(size, np.nan)
+        for output, places in zip(flat, self._places[index], strict=True):
+            taken = places.element >= 0
+            values[places.element[taken]] = output[taken] / places.factor[taken]
+        parts = _split(values, like, free)
+        return {name: x for name, x in parts.items() if not np.isnan(x).all()}
+
+    def _places_of(self, index: int) -> list[_Places]:
+        """The origins of the elements of the outputs.
+
+        The program runs with ones, with numbers and with other numbers as results of the
+        decomposition.
+        """
+        like, free = self._xla[index], self._opened.decompositions[index].free
+        size = sum(_real(like[name]).size for name in free)
+        mixed = np.random.default_rng(0).integers(1, 1000, size)
+        probes = (np.ones(size), np.arange(size) + 2.0, mixed.astype(np.float64))
+        runs = []
+        for probe in probes:
+            choice = {**like, **_split(probe, like, free)}
+            choices = [*self._xla[:index], choice, *self._xla[index + 1 :]]
+            runs.append([_real(x) for x in self._opened(self._arrays, choices)[0]])
+        return [_matched(*outputs, mixed=mixed) for outputs in zip(*runs, strict=True)]
+
+    def _in_f64(
+        self, choices: Sequence[Results], is_read: Sequence[bool], wanted: Arrays
+    ) -> list[np.ndarray | None]:
+        """The outputs in f64, for the model's vectors, or for ours if these are unknown."""
+        opened = self._wide
+        if opened is None:
+            return [None] * len(wanted)
+        wide: list[Results] = []
+        for index, (choice, known) in enumerate(zip(choices, is_read, strict=True)):
+            if known:
+                wide.append(choice)
+            else:
+                site = opened(self._arrays, wide)[1][index]
+                wide.append(opened.own(index, site))
+        found, _ = opened(self._arrays, wide)
+        pairs = zip(found, wanted, strict=True)
+        return [truth if is_evaluation_of(truth, want) else None for truth, want in pairs]
+
+    @cached_property
+    def _wide(self) -> OpenReference | None:
+        return self._reference.opened(self._arrays, "wide")
+
+    # -- outputs that cannot be judged ------------------------------------------------------------
+
+    def _may_be_a_choice(self, index: int, got: np.ndarray, wanted: np.ndarray) -> bool:
+        """Whether an output differs no more than the outputs of other choices."""
+        if self._places and all((at[index].element != -2).all() for at in self._places):
+            return False  # all outputs are elements of vectors, and these are not right
+        port = self._outputs[index]
+        others = [outputs[index] for outputs in self._others]
+        if all(compare(port.name, other, wanted, step=port.step).ok for other in others):
+            return False
+        spread = max(_distance(other, wanted) for other in others)
+        return _distance(got, wanted) <= _TIMES_SPREAD * spread
+
+    @cached_property
+    def _of_ours(self) -> list[Results]:
+        """The results of our algorithms."""
+        choices: list[Results] = []
+        for index in range(len(self._opened.decompositions)):
+            site = self._opened(self._arrays, choices)[1][index]
+            choices.append(self._opened.own(index, site))
+        return choices
+
+    @cached_property
+    def _others(self) -> list[Arrays]:
+        """The outputs for choices other than the model's."""
+        flipped: list[Results] = []
+        for index, decomposition in enumerate(self._opened.decompositions):
+            site = self._opened(self._arrays, flipped)[1][index]
+            flipped.append(decomposition.flipped(site.xla))
+        found: list[Arrays] = [self._expected]
+        found += [self._opened(self._arrays, choices)[0] for choices in (self._of_ours, flipped)]
+        if self._opened.closed:
+            other = self._reference.opened(self._arrays, "flipped")
+            if other is not None:
+                found.append(other(self._arrays, flipped)[0])
+        return found
+
+    @cached_property
+    def _what(self) -> str:
+        kinds = dict.fromkeys(item.kind for item in self._opened.every)
+        return "; ".join(WHAT[kind] for kind in kinds)
+
+
+def _real(array: np.ndarray) -> np.ndarray:
+    """The elements in f64, flat; two for a complex one."""
+    if array.dtype.kind == "c":
+        array = np.stack([array.real, array.imag], -1)
+    return np.asarray(array, np.float64).reshape(-1)
+
+
+def _split(values: np.ndarray, like: Results, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The reverse of `_real` for several arrays in a row."""
+    found: dict[str, np.ndarray] = {}
+    start = 0
+    for name in names:
+        shape, is_complex = like[name].shape, like[name].dtype.kind == "c"
+        count = like[name].size * (1 + is_complex)
+        part = values[start : start + count]
+        start += count
+        if is_complex:
+            pairs = part.reshape(*shape, 2)
+            found[name] = pairs[..., 0] + 1j * pairs[..., 1]
+        else:
+            found[name] = part.reshape(shape)
+    return found
+
+
+def _matched(
+    ones: np.ndarray, numbers: np.ndarray, others: np.ndarray, *, mixed: np.ndarray
+) -> _Places:
+    """The origins of the elements of an output.
+
+    Args:
+        ones: The output for free results that are 1.
+        numbers: The output for 2, 3, 4, ...
+        others: The output for the mixed numbers.
+    """
+    with np.errstate(all="ignore"):
+        quotient = np.nan_to_num(numbers / ones, nan=-1, posinf=-1, neginf=-1)
+        index = np.clip(np.rint(quotient) - 2, -1, mixed.size - 1).astype(np.int64)
+        want = ones * mixed[index]
+        moved = (index >= 0) & (ones != 0) & (abs(others - want) <= 1e-5 * abs(want))
+        # f32 has 24 bits for a number and the factor.
+        moved &= abs(quotient - index - 2) <= 1e-6 * quotient
+    same = (ones == numbers) & (ones == others)
+    constant = same | (np.isnan(ones) & np.isnan(numbers) & np.isnan(others))
+    return _Places(np.where(constant, -1, np.where(moved, index, -2)), ones)
+
+
+def _distance(x: np.ndarray, y: np.ndarray) -> float:
+    x, y = _real(x), _real(y)
+    finite = np.isfinite(x) & np.isfinite(y)
+    return float(np.linalg.norm(np.where(finite, x, 0) - np.where(finite, y, 0)))

@@ -1,0 +1,190 @@
+"""The report of a program: graph, verification, profile and tables on one page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+
+import onnx_ir as oir
+
+from hlo2onnx.report import Report
+from hlo2onnx.runtime.profiling.results import Profile
+from hlo2onnx.runtime.versions import versions_text
+from hlo2onnx.verify.graph import dtype_name, graph_data
+from hlo2onnx.verify.markup import Markup, bullets, facts, section, table, text_of
+from hlo2onnx.verify.page import asset, fragment, frame, page
+from hlo2onnx.verify.profile_section import profile_section
+from hlo2onnx.verify.verification_section import badge, verification_section
+from hlo2onnx.verify.views import VerificationView
+
+_PORTS = 200
+"""Inputs and outputs in a table."""
+_OPEN = 8
+"""A table with more of them is closed at first."""
+_INFINITE = 1e30
+"""What stands for infinite errors and NaN, which JSON does not have."""
+_DRAWN = 1000
+"""Graphs with more nodes are not drawn in notebooks."""
+_NODES = 300
+"""Nodes in the table for readers without JavaScript."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is known about a model beside its translation.
+
+    Attributes:
+        verification: The outcome of `verify`, if it ran.
+        profile: The outcome of `profile`, if it ran.
+        errors: Errors of values relative to their largest magnitudes, by the names of the values.
+        command: The command that made the report; "" if none did.
+    """
+
+    verification: VerificationView | None = None
+    profile: Profile | None = None
+    errors: Mapping[str, float] | None = None
+    command: str = ""
+
+
+def program_page(model: oir.Model, report: Report, findings: Findings) -> str:
+    """The whole page."""
+    graph = graph_data(model)
+    parts = [section("summary", "Summary", _summary(model, report, findings))]
+    if report.notes:
+        parts.append(section("notes", "Notes", bullets(report.notes)))
+    parts.append(section("graph", "Graph", asset("graph.html")))
+    if findings.verification is not None:
+        content = verification_section(findings.verification)
+        parts.append(section("verification", "Verification", content))
+    if findings.profile is not None:
+        parts.append(section("profile", "Profile", profile_section(findings.profile)))
+    parts.append(section("translation", "Translation", _translation(report)))
+    nodes = _node_table(graph.nodes, graph.texts)
+    parts.append(section("nodes", "Nodes", nodes, is_open=False))
+    data = graph.as_dict(_times(findings.profile), _errors(findings))
+    return page(report.source, _header(report, findings), "".join(parts), data)
+
+
+def program_fragment(model: oir.Model, report: Report) -> str:
+    """The summary, the graph and the translation, for a notebook."""
+    content = f"<h3>{escape(report.source)}</h3>{_summary(model, report, Findings())}"
+    if report.notes:
+        content += bullets(report.notes)
+    graph = graph_data(model)
+    if len(graph.nodes) <= _DRAWN:
+        drawn = section("graph", "Graph", asset("graph.html"))
+        content += frame(page(report.source, "", drawn, graph.as_dict({}, {})))
+    translation = section("translation", "Translation", _translation(report), is_open=False)
+    return fragment(content + translation)
+
+
+def _header(report: Report, findings: Findings) -> str:
+    counts = (
+        f"{sum(report.ops.values()):,} StableHLO ops, {sum(report.nodes.values()):,} ONNX nodes"
+    )
+    parts = [counts, f"target {report.target}", f"opset {report.opset}"]
+    if findings.profile is not None:
+        parts.append(f"{findings.profile.run.median:.3f} ms per run")
+    outcome = '<span class="badge">not verified</span>'
+    if findings.verification is not None:
+        outcome = badge(findings.verification)
+    texts = text_of(" · ".join(parts))
+    return f"<h1>{escape(report.source)}</h1><p>{outcome} {texts}</p>"
+
+
+def _summary(model: oir.Model, report: Report, findings: Findings) -> str:
+    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    items: dict[str, object] = {
+        "weights": _weights(report),
+        "translated in": f"{sum(report.seconds.values()):.2f} s" if report.seconds else "",
+        "command": findings.command,
+        "versions": versions_text(),
+        "report made": made if findings.command else "",
+    }
+    ports = [_ports("input", model.graph.inputs), _ports("output", model.graph.outputs)]
+    return f'{facts(items)}<div class="tables">{"".join(ports)}</div>'
+
+
+def _weights(report: Report) -> str:
+    sizes, *reasons = report.weights.items()
+    if not (report.weights.before or report.weights.after):
+        return ""
+    return Markup(text_of(sizes) + (bullets(reasons) if reasons else ""))
+
+
+def _ports(kind: str, values: Sequence[oir.Value]) -> str:
+    rows = []
+    for value in values[:_PORTS]:
+        dims = ", ".join(map(str, value.shape or ()))
+        dtype = dtype_name(value.dtype) if value.dtype is not None else "?"
+        rows.append((value.name, f"{dtype}[{dims}]", (value.doc_string or "").partition(": ")[2]))
+    more = len(values) - _PORTS
+    has_notes = any(note for _, _, note in rows)
+    shown = (
+        table((kind, "type", "note"), rows, more=more)
+        if has_notes
+        else table((kind, "type"), [row[:2] for row in rows], more=more)
+    )
+    if len(values) <= _OPEN:
+        return shown
+    title = f"{len(values)} {kind}s"
+    return f"<details><summary>{title}</summary>{shown}</details>"
+
+
+def _translation(report: Report) -> str:
+    tables = [
+        _counted("StableHLO op", report.ops),
+        _counted("ONNX operator", report.nodes),
+        _counted("rewrite rule", report.rules),
+        _counted("cast for", report.casts),
+        _counted("rules across roundings", report.relaxed),
+        _counted("expanded for the target", report.expanded),
+    ]
+    seconds = table(("stage", "seconds"), report.seconds.items(), (1,)) if report.seconds else ""
+    return f'<div class="tables">{"".join(tables)}{seconds}</div>'
+
+
+def _counted(title: str, counts: Counter[str]) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return table((title, "count"), ordered, (1,)) if ordered else ""
+
+
+def _times(found: Profile | None) -> dict[str, tuple[float, float]]:
+    """Milliseconds and trips of each node of the model, with what the runtime added to it."""
+    times: dict[str, tuple[float, float]] = {}
+    for node in found.nodes if found is not None else ():
+        before, trips = times.get(node.name, (0.0, 0.0))
+        times[node.name] = (before + node.milliseconds, max(trips, node.trips))
+    return times
+
+
+def _errors(findings: Findings) -> dict[str, float]:
+    """Errors of intermediate values, and of the outputs."""
+    errors = dict(findings.errors or {})
+    if findings.verification is not None:
+        for item in findings.verification.optimized:
+            errors.setdefault(item.name, float(item.max_rel))
+    return {name: error if error < _INFINITE else _INFINITE for name, error in errors.items()}
+
+
+def _node_table(nodes: Iterable[Sequence[object]], texts: Sequence[str]) -> str:
+    listed = [node for node in nodes if node[1] not in ("input", "output")]
+    rows = [
+        (node[1], node[2], ", ".join(texts[place] for place in _places(node[4])),
+         texts[_place(node[7])])
+        for node in listed[:_NODES]
+    ]  # fmt: skip
+    return table(("operator", "name", "type", "source"), rows, more=len(listed) - _NODES)
+
+
+def _places(item: object) -> list[int]:
+    assert isinstance(item, list)
+    return item
+
+
+def _place(item: object) -> int:
+    assert isinstance(item, int)
+    return item

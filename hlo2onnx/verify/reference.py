@@ -1,0 +1,388 @@
+"""Runs a program in XLA, as the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from hlo2onnx.errors import OverBudgetError, UsageError, VerificationError
+from hlo2onnx.frontend.mlir.callbacks import drop_effects
+from hlo2onnx.frontend.mlir.constants import densify
+from hlo2onnx.frontend.mlir.context import clone_module
+from hlo2onnx.frontend.mlir.passes import flatten_results, replace_calls
+from hlo2onnx.frontend.mlir.quantization import is_quantized, quantized_to_math
+from hlo2onnx.frontend.mlir.specialize import large_constants_as_arguments, make_main
+from hlo2onnx.frontend.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.values import operations_of
+from hlo2onnx.frontend.source import Source, find_function
+from hlo2onnx.frontend.specialize import lowered_at, specialized, symbols_of
+from hlo2onnx.runtime.calling import extents_of
+from hlo2onnx.verify.budget import Budget
+from hlo2onnx.verify.f64_reference import is_evaluation_of, widen, widened
+from hlo2onnx.verify.input_flow import InputFlow
+from hlo2onnx.verify.inputs import private_generator
+from hlo2onnx.verify.probe import Probe
+from hlo2onnx.verify.reference_with_factors import Form, OpenReference, has_decompositions
+from hlo2onnx.verify.rounded_weights import keep_half_weights, round_constants
+from hlo2onnx.verify.rounding_steps import move_steps
+from hlo2onnx.verify.rounding_variants import round_otherwise
+from hlo2onnx.verify.sensitivity import Run
+from hlo2onnx.verify.xla import XlaProgram, module_bytecode, require_known_types
+from hlo2onnx.verify.xla_process import RemoteProgram
+
+
+class Reference:
+    """A program in XLA: the reference for its results.
+
+    XLA compiles the program when it first runs, and a program of dynamic shapes for each set of
+    input shapes.
+
+    Args:
+        source: The program.
+        weights_dtype: The type in which the model stores f32 weights. The constants of the program
+            are rounded to it.
+        half: The policy of the model for half types.
+        budget: The time of all but `__call__`. What it leaves out is as if XLA did not run it.
+        lowers_again: Whether the function of a program with symbols is lowered for the sizes of the
+            inputs. This is what the user's function computes; the program may be another.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        weights_dtype: str | None = None,
+        half: str = "xla",
+        budget: Budget | None = None,
+        lowers_again: bool = False,
+    ) -> None:
+        self._source = source
+        self._weights_dtype = weights_dtype
+        self._half = half
+        self.budget = budget or Budget()
+        self._lowers_again = lowers_again
+        self._is_dynamic = bool(symbols_of(source.signature))
+        self._programs: dict[tuple[tuple[int, ...], ...], _Static] = {}
+        if not self._is_dynamic:
+            self._programs[()] = self._static(source)
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs on these inputs.
+
+        Raises:
+            VerificationError: XLA does not compile or run the program.
+        """
+        return self._program(arrays)(arrays)
+
+    def again(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs on inputs for which a loop may not end.
+
+        Raises:
+            OverBudgetError: There is no time for it.
+            VerificationError: XLA does not compile or run the program.
+        """
+        return self._program(arrays).again(arrays)
+
+    def may_not_end(self, arrays: Sequence[np.ndarray]) -> bool:
+        """Whether the condition of a loop depends on inputs, which have these shapes."""
+        return self._program(arrays).may_not_end
+
+    def in_f64(
+        self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
+    ) -> list[np.ndarray | None]:
+        """The outputs of the program in f64; None for each without a credible evaluation."""
+        return self._program(arrays).in_f64(arrays, expected)
+
+    def widened_results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+        """The outputs of the program in f64, which may be another function; None if XLA does not
+        run it."""
+        return self._program(arrays).widened_results(arrays)
+
+    def opened(self, arrays: Sequence[np.ndarray], form: Form = "plain") -> OpenReference | None:
+        """The program opened at its decompositions.
+
+        None if it has none, or XLA does not compile it in this form.
+        """
+        return self._program(arrays).opened(form)
+
+    def probe(self, arrays: Sequence[np.ndarray]) -> Probe | None:
+        """The program that also tells which guards a run reaches, for inputs of these shapes.
+
+        None if XLA does not compile it.
+        """
+        return self._program(arrays).probe
+
+    def variants(self, arrays: Sequence[np.ndarray]) -> list[Run]:
+        """Programs that round otherwise, for inputs of these shapes."""
+        return self._program(arrays).variants
+
+    def steps(self, arrays: Sequence[np.ndarray]) -> list[Run]:
+        """Programs that move floats before they become integers, for inputs of these shapes."""
+        return self._program(arrays).steps
+
+    def depends(self, arrays: Sequence[np.ndarray], output: int) -> bool:
+        """Whether an output depends on inputs.
+
+        Args:
+            arrays: Inputs, for their shapes.
+            output: The position of the output.
+        """
+        return self._program(arrays).depends(output)
+
+    def _program(self, arrays: Sequence[np.ndarray]) -> _Static:
+        shapes = tuple(array.shape for array in arrays) if self._is_dynamic else ()
+        if shapes not in self._programs:
+            sizes = extents_of(self._source.signature, arrays)
+            static = self._specialized(sizes)
+            if self._lowers_again:
+                static = lowered_at(self._source, static, sizes) or static
+            self._programs[shapes] = self._static(static)
+        return self._programs[shapes]
+
+    def _specialized(self, sizes: Mapping[str, int]) -> Source:
+        try:
+            return specialized(self._source, sizes)
+        except UsageError as error:
+            raise VerificationError(f"XLA has no reference for this: {error}") from error
+
+    def as_translated(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+        """The outputs of the program that was translated, if its function was lowered again for
+        these sizes; None if not.
+
+        Raises:
+            VerificationError: XLA does not compile or run it.
+        """
+        if not self._lowers_again or self._source.at_sizes is None:
+            return None
+        static = self._specialized(extents_of(self._source.signature, arrays))
+        return self._static(static).again(arrays)
+
+    def _static(self, source: Source) -> _Static:
+        return _Static(source, self._weights_dtype, self._half, self.budget)
+
+
+_VARIANTS = 3
+"""Count of programs that round otherwise."""
+_SMALL = 200
+"""Count of ops that XLA compiles in a moment, however they round."""
+_FEW_BYTES = 1 << 28
+"""Bytes of weights of which another process may have a copy in f64."""
+
+
+class _Static:
+    """A program of static shapes."""
+
+    def __init__(
+        self, source: Source, weights_dtype: str | None, half: str, budget: Budget
+    ) -> None:
+        self._is_half = half == "fast"
+        module = clone_module(source.module)
+        densify(module)
+        if weights_dtype is not None:
+            round_constants(module, weights_dtype)
+        drop_effects(module)
+        replace_calls(module)
+        if is_quantized(module):
+            quantized_to_math(module)
+        make_main(module, source.function)
+        function = find_function(module, "main", source.description)
+        self._module = module
+        self._argument_count = len(function.regions[0].blocks[0].arguments)
+        self._constants = large_constants_as_arguments(function)
+        outputs = [port.position for port in source.signature.outputs]
+        self._results = flatten_results(function) or outputs
+        self._signature = source.signature
+        self._budget = budget
+        self._opened: dict[Form, OpenReference | None] = {}
+        require_known_types(module)
+
+    @cached_property
+    def _program(self) -> XlaProgram:
+        return XlaProgram(module_bytecode(self._module))
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return self._run(self._program, arrays)
+
+    def again(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        self._budget.check()
+        return self._run(self._guarded if self.may_not_end else self._program, arrays)
+
+    @cached_property
+    def _guarded(self) -> XlaProgram | RemoteProgram:
+        return self._compiled(module_bytecode(self._module), True)
+
+    @cached_property
+    def may_not_end(self) -> bool:
+        return bool(self._flow.dependent_loops)
+
+    @cached_property
+    def _may_last(self) -> bool:
+        """Whether a program that rounds otherwise may run or compile without end."""
+        operations = operations_of(self._module)
+        if any(operation.name == "stablehlo.while" for operation in operations):
+            return True
+        return len(operations) > _SMALL and sum(x.nbytes for x in self._fixed) < _FEW_BYTES
+
+    @property
+    def _fixed(self) -> list[np.ndarray]:
+        """Arguments of all runs."""
+        return [*self._constants, *(item.array for item in self._signature.bound)]
+
+    def _compiled(self, bytecode: bytes, may_last: bool) -> XlaProgram | RemoteProgram:
+        return self._budget.program(bytecode, may_last, self._fixed)
+
+    def in_f64(
+        self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
+    ) -> list[np.ndarray | None]:
+        found = self.widened_results(arrays)
+        if found is None:
+            return [None] * len(expected)
+        exact = [
+            truth if is_evaluation_of(truth, want, self._is_half) else None
+            for truth, want in zip(found, expected, strict=True)
+        ]
+        if any(truth is not None for truth in exact):  # integers may count roundings, as loops do
+            for place, (truth, want) in enumerate(zip(found, expected, strict=True)):
+                if truth.dtype == want.dtype and want.dtype.kind in "biu":
+                    exact[place] = truth
+        return exact
+
+    def widened_results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+        try:
+            self._budget.check()
+            program = self._wide_program
+            return None if program is None else self._run(program, arrays, widen)
+        except OverBudgetError:
+            self._budget.leave_out("the program in f64")
+        except VerificationError:
+            pass
+        return None
+
+    @cached_property
+    def _wide_program(self) -> XlaProgram | RemoteProgram | None:
+        try:
+            return self._compiled(self._widened().encode(), self._may_last)
+        except OverBudgetError:
+            self._budget.leave_out("the program in f64")
+        except VerificationError:
+            pass
+        return None
+
+    def _widened(self) -> str:
+        module = clone_module(self._module)
+        keep_half_weights(module, [port.position for port in self._signature.inputs])
+        return widened(str(module.get_asm(enable_debug_info=False)))
+
+    def opened(self, form: Form) -> OpenReference | None:
+        if form not in self._opened:
+            self._opened[form] = self._open(form)
+        return self._opened[form]
+
+    def _open(self, form: Form) -> OpenReference | None:
+        module = clone_module(self._module)
+        if not has_decompositions(module):
+            return None
+        convert: Callable[[np.ndarray], np.ndarray] = np.asarray
+        try:
+            if form == "wide":
+                module, convert = ir.Module.parse(self._widened(), module.context).operation, widen
+            return OpenReference(
+                module,
+                self._results,
+                partial(self._arguments, converted=convert),
+                form,
+                partial(self._compiled, may_last=self._may_last),
+            )
+        except OverBudgetError:
+            self._budget.leave_out("other results of decompositions")
+            return None
+        except (VerificationError, ir.MLIRError):
+            return None
+
+    @cached_property
+    def variants(self) -> list[Run]:
+        found: list[Run] = []
+        for seed in range(_VARIANTS):
+            module = clone_module(self._module)
+            try:
+                round_otherwise(module, private_generator(seed))
+                program = self._compiled(module_bytecode(module), self._may_last)
+            except OverBudgetError:
+                self._budget.leave_out("programs that round otherwise")
+                continue
+            except (VerificationError, ir.MLIRError):
+                continue
+            found.append(partial(self._run_variant, program))
+        return found
+
+    def _run_variant(
+        self, program: XlaProgram | RemoteProgram, arrays: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        self._budget.check()
+        return self._run(program, arrays)
+
+    @cached_property
+    def steps(self) -> list[Run]:
+        found: list[Run] = []
+        for sign in (1, -1):
+            module = clone_module(self._module)
+            try:
+                if move_steps(module, sign):
+                    program = self._compiled(module_bytecode(module), self._may_last)
+                    found.append(partial(self._run_variant, program))
+            except OverBudgetError:
+                self._budget.leave_out("moved steps")
+            except (VerificationError, ir.MLIRError):
+                continue
+        return found
+
+    @cached_property
+    def _flow(self) -> InputFlow:
+        ports = self._signature.inputs
+        positions = {port.position: index for index, port in enumerate(ports)}
+        return InputFlow(self._module, positions)
+
+    def depends(self, output: int) -> bool:
+        outputs = self._flow.outputs
+        # A tuple has several outputs.
+        return output >= len(outputs) or bool(outputs[output].inputs)
+
+    @cached_property
+    def probe(self) -> Probe | None:
+        convert: Callable[[np.ndarray], np.ndarray] = np.asarray
+        try:
+            return Probe(
+                clone_module(self._module),
+                self._signature.inputs,
+                partial(self._arguments, converted=convert),
+                self._results,
+                partial(self._compiled, may_last=self.may_not_end),
+            )
+        except OverBudgetError:
+            return None
+        except (VerificationError, ir.MLIRError):
+            return None
+
+    def _run(
+        self,
+        program: XlaProgram | RemoteProgram,
+        arrays: Sequence[np.ndarray],
+        converted: Callable[[np.ndarray], np.ndarray] = np.asarray,
+    ) -> list[np.ndarray]:
+        return program(self._arguments(arrays, converted), self._results)
+
+    def _arguments(
+        self, arrays: Sequence[np.ndarray], converted: Callable[[np.ndarray], np.ndarray]
+    ) -> Iterable[np.ndarray]:
+        # Arguments without a port are tokens, whose place an empty array takes.
+        arguments = [np.zeros((0,), bool)] * self._argument_count
+        for port, array in zip(self._signature.inputs, arrays, strict=True):
+            arguments[port.position] = array
+        for item in self._signature.bound:
+            arguments[item.port.position] = item.array.astype(
+                numpy_type(item.port.element), copy=False
+            )
+        # Converted one by one: weights in f64 are there twice as large as they are already.
+        return map(converted, [*arguments, *self._constants])

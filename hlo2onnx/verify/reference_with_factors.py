@@ -1,0 +1,166 @@
+"""A program in XLA that takes the results of its decompositions as arguments.
+
+Thus the reference can use the model's choice where results are not unique, or another choice. A
+decomposition in a loop has no such arguments. There, the reference uses our own algorithm, as the
+model does, if its results are as good as LAPACK's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxlib.mlir import ir
+
+from hlo2onnx.frontend.mlir.expose_values import Opener
+from hlo2onnx.frontend.mlir.types import element_type, numpy_type, shape_of
+from hlo2onnx.frontend.mlir.values import operations_of
+from hlo2onnx.lowering.jax_expansions import function_of
+from hlo2onnx.lowering.op import CUSTOM_CALL, CustomCall
+from hlo2onnx.verify.decompositions import Decomposition, decomposition_of
+from hlo2onnx.verify.xla import XlaProgram, module_bytecode
+from hlo2onnx.verify.xla_process import Compile
+
+Form = Literal["plain", "wide", "flipped"]
+"""The program itself; in f64; or with other signs of the vectors that are not arguments."""
+
+Results = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Site:
+    """The operand and the results of one decomposition.
+
+    Attributes:
+        operand: The matrices.
+        xla: LAPACK's results.
+    """
+
+    operand: np.ndarray
+    xla: dict[str, np.ndarray]
+
+
+def has_decompositions(module: ir.Operation) -> bool:
+    """Whether a module has decompositions whose results are not unique."""
+    return any(_decomposition(operation) is not None for operation in operations_of(module))
+
+
+class OpenReference:
+    """A program opened at its decompositions.
+
+    Attributes:
+        decompositions: The decompositions outside of loops. Their results are arguments.
+        closed: Whether there are others.
+        every: All decompositions.
+
+    Args:
+        module: The module operation. It changes.
+        results: Places of the outputs among its results.
+        arguments: Converts inputs to the arguments of `main`.
+        form: See `Form`.
+        compiled: Compiles it.
+
+    Raises:
+        VerificationError: XLA does not compile it.
+    """
+
+    def __init__(
+        self,
+        module: ir.Operation,
+        results: Sequence[int],
+        arguments: Callable[[Sequence[np.ndarray]], Iterable[np.ndarray]],
+        form: Form,
+        compiled: Compile = XlaProgram,
+    ) -> None:
+        every = [_decomposition(operation) for operation in operations_of(module)]
+        self.every = [item for item in every if item is not None]
+        opener = Opener(module, _decomposition, lambda tag, op: _chosen(tag, op, form))
+        self.decompositions = [item.tag for item in opener.openings]
+        self.closed = opener.has_closed
+        self._types = [
+            [_array_type(result.type) for result in item.operation.results]
+            for item in opener.openings
+        ]
+        self._openings = opener.openings
+        self._own_programs: dict[str, XlaProgram] = {}
+        self._module = module
+        self._results = results
+        self._arguments = arguments
+        self._program = compiled(module_bytecode(module))
+
+    def __call__(
+        self, arrays: Sequence[np.ndarray], choices: Sequence[Results]
+    ) -> tuple[list[np.ndarray], list[Site]]:
+        """The outputs, and the operands and XLA's results of the decompositions.
+
+        Args:
+            choices: Results for each decomposition, or for the first ones. Those of the others are
+                0.
+        """
+        given: list[np.ndarray] = []
+        for index, types in enumerate(self._types):
+            if index < len(choices):
+                names = self.decompositions[index].names
+                values = [choices[index][name] for name in names]
+                pairs = zip(values, types, strict=True)
+                given += [np.asarray(x).astype(kind.dtype) for x, kind in pairs]
+            else:
+                given += [np.zeros(kind.shape, kind.dtype) for kind in types]
+        every = self._program([*self._arguments(arrays), *given], None)
+        sites: list[Site] = []
+        end = len(every)
+        for decomposition in reversed(self.decompositions):
+            count = len(decomposition.names)
+            start = end - 1 - count
+            operand, *results = every[start:end]
+            sites.insert(0, Site(operand, decomposition.named(results)))
+            end = start
+        return [every[place] for place in self._results], sites
+
+    def own(self, index: int, site: Site) -> dict[str, np.ndarray]:
+        """Our results for a decomposition, or LAPACK's if ours are not as good."""
+        text = _chosen(self.decompositions[index], self._openings[index].operation, "plain")
+        if text not in self._own_programs:
+            self._own_programs[text] = XlaProgram(text.encode())
+        decomposition = self.decompositions[index]
+        given = [site.operand, *(site.xla[name] for name in decomposition.names)]
+        return decomposition.named(self._own_programs[text](given))
+
+
+def _decomposition(operation: ir.Operation) -> Decomposition | None:
+    if operation.name != CUSTOM_CALL:
+        return None
+    call = CustomCall(operation)
+    if len(call.operands) != 1:
+        return None
+    found = decomposition_of(call)
+    return found if found is not None and len(found.names) == len(call.results) else None
+
+
+def _array_type(mlir_type: ir.Type) -> jax.ShapeDtypeStruct:
+    shape = tuple(dim or 0 for dim in shape_of(mlir_type))
+    return jax.ShapeDtypeStruct(shape, numpy_type(element_type(mlir_type)))
+
+
+def _chosen(decomposition: Decomposition, operation: ir.Operation, form: Form) -> str:
+    """A module whose `main` takes the operand and LAPACK's results. It returns ours if they are as
+    good, and else LAPACK's."""
+    own = function_of(CustomCall(operation))
+
+    def choose(a: jax.Array, *xla: jax.Array) -> list[jax.Array]:
+        theirs = decomposition.named(xla)
+        ours = theirs if own is None else decomposition.named(jax.tree.leaves(own(a)))
+        good = decomposition.are_good(a, ours, theirs)
+        if form == "flipped":
+            ours = decomposition.flipped(ours)
+        return [jnp.where(good, ours[name], theirs[name]) for name in decomposition.names]
+
+    values = [*operation.operands, *operation.results]
+    types = [_array_type(value.type) for value in values]
+    with jax.enable_x64(True):
+        lowered = jax.jit(choose, keep_unused=True).trace(*types).lower(lowering_platforms=("cpu",))
+    return str(lowered.as_text())

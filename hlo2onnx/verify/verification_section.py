@@ -1,0 +1,108 @@
+"""The section of a verification: a table of the outputs, histograms and worst elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from hlo2onnx.verify.markup import bullets, table
+from hlo2onnx.verify.views import ComparisonView, ErrorsView, VerificationView
+
+_HEIGHT, _COLUMN = 120, 58
+_DRAWN = 20
+"""Outputs with a histogram."""
+
+
+def verification_section(found: VerificationView) -> str:
+    """The outcome, the table, and the errors of each output."""
+    rows = [_row(item, label) for label, items in found.runs for item in items]
+    head = ("output", "type", "run", "max abs", "max rel", "ULP", "verdict")
+    runtime = escape(found.runtime) or "the model"
+    parts = [
+        f"<p>{badge(found)}: {runtime} against XLA on the CPU</p>",
+        table(head, rows, (3, 4, 5)),
+    ]
+    if found.fallback:
+        parts.append(f"<p>Not the runtime of the target: {escape(found.fallback)}</p>")
+    if found.left_out:
+        parts.append(f"<p>No time for {escape(', '.join(found.left_out))}</p>")
+    if found.notes:
+        parts.append(bullets(found.notes))
+    drawn = [(item, errors) for item in found.optimized if (errors := errors_of(item))]
+    parts += [_errors(item, errors) for item, errors in drawn[:_DRAWN]]
+    if len(drawn) > _DRAWN:
+        parts.append(f"<p>and {len(drawn) - _DRAWN} more outputs</p>")
+    return "".join(parts)
+
+
+def badge(found: VerificationView) -> str:
+    """The outcome in a word."""
+    outcome, kind = verdict(found)
+    return f'<span class="badge {kind}">{escape(outcome)}</span>'
+
+
+def verdict(found: VerificationView) -> tuple[str, str]:
+    """The outcome in a word, and its class in the style sheet."""
+    if found.ok:
+        return "agrees", "good"
+    items = (*found.optimized, *found.plain)
+    if any(not item.ok and not item.unjudged for item in items):
+        return "DIFFERS", "bad"
+    return "cannot be judged", "unsure"
+
+
+def errors_of(item: ComparisonView) -> ErrorsView | None:
+    """The distribution of the errors, if the comparison has one."""
+    found: ErrorsView | None = getattr(item, "errors", None)
+    return found
+
+
+def _row(item: ComparisonView, label: str) -> tuple[object, ...]:
+    dims = ", ".join(map(str, item.shape))
+    outcome = "ok" if item.ok else "DIFFERS"
+    if item.unjudged:
+        outcome = f"cannot be judged: depends on the choice of {item.unjudged}"
+    if item.remark and item.ok:
+        outcome += f" ({item.remark})"
+    if item.nonfinite:
+        outcome += f", {item.nonfinite} NaN/inf disagree"
+    numbers = (item.max_abs, item.max_rel, item.max_ulp)
+    return (item.name, f"{item.dtype}[{dims}]", label, *map(float, numbers), outcome)
+
+
+def _errors(item: ComparisonView, errors: ErrorsView) -> str:
+    """A histogram beside the worst elements."""
+    rows = [
+        ("[" + ", ".join(map(str, each.index)) + "]", each.actual, each.expected, each.error)
+        for each in errors.worst
+    ]
+    head = ("index", "model", "XLA", "error")
+    worst = table(head, rows, (1, 2, 3)) if rows else "<p>All elements are equal.</p>"
+    return (
+        f'<h3>{escape(item.name)}</h3><div class="pair"><figure>{_histogram(errors.counts)}'
+        "<figcaption>Elements by error, relative to the largest magnitude of the output"
+        f"</figcaption></figure><div>{worst}</div></div>"
+    )
+
+
+def _histogram(counts: Sequence[tuple[str, int]]) -> str:
+    most = max((count for _, count in counts), default=1) or 1
+    step = float(_COLUMN)
+    width = step * max(len(counts), 1)
+    bars = []
+    for place, (label, count) in enumerate(counts):
+        height = _HEIGHT * count / most
+        if count:
+            height = max(height, 1)
+        x, y = step * place, _HEIGHT - height + 16
+        middle = x + step / 2
+        number = f"{count:,}" if count else ""
+        bars.append(
+            f'<rect x="{x + 2:.1f}" y="{y:.1f}" width="{step - 4:.1f}" height="{height:.1f}"/>'
+            f'<text x="{middle:.1f}" y="{y - 4:.1f}">{number}</text>'
+            f'<text x="{middle:.1f}" y="{_HEIGHT + 31}">{escape(label)}</text>'
+        )
+    return (
+        f'<svg class="histogram" viewBox="0 0 {width:.0f} {_HEIGHT + 38}" '
+        f'style="max-width:{width:.0f}px" role="img">{"".join(bars)}</svg>'
+    )

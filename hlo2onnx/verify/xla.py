@@ -1,0 +1,120 @@
+"""Runs programs in XLA on the CPU."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+import jax
+import numpy as np
+from jax.extend import backend as jax_backend
+from jaxlib import lapack, xla_client
+from jaxlib.mlir import ir
+
+from hlo2onnx.errors import VerificationError
+from hlo2onnx.frontend.mlir.types import element_type, is_tensor
+from hlo2onnx.frontend.mlir.values import values_of
+
+ELEMENT_TYPES = frozenset(
+    [
+        *["i1", "i2", "i4", "i8", "i16", "i32", "i64", "ui2", "ui4", "ui8", "ui16", "ui32", "ui64"],
+        *["f16", "bf16", "f32", "f64", "complex<f32>", "complex<f64>"],
+        *["f4E2M1FN", "f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2"],
+        *["f8E5M2FNUZ", "f8E8M0FNU"],
+    ]
+)
+"""Element types that XLA on the CPU compiles. It aborts the process on others, as on f6E2M3FN."""
+
+
+def require_known_types(module_operation: ir.Operation) -> None:
+    """Checks that XLA has all element types of a module. On others it would abort the process.
+
+    Raises:
+        VerificationError: A value has an element type that XLA does not compile.
+    """
+    for mlir_type in {value.type for value in values_of(module_operation)}:
+        if is_tensor(mlir_type) and (element := element_type(mlir_type)) not in ELEMENT_TYPES:
+            raise VerificationError(f"XLA has no element type {element}: it cannot be the judge")
+
+
+class XlaProgram:
+    """A StableHLO module compiled by XLA for the CPU.
+
+    Args:
+        bytecode: MLIR bytecode of a module with a `main`.
+
+    Raises:
+        VerificationError: XLA does not compile the module.
+    """
+
+    def __init__(self, bytecode: bytes) -> None:
+        if b"lapack_" in bytecode:
+            _find_lapack()
+        self._device = _device()
+        self._executable = compiled(bytecode)
+
+    def __call__(
+        self, arguments: Iterable[np.ndarray], wanted: Sequence[int] | None = None
+    ) -> list[np.ndarray]:
+        """Runs the program on arrays, with an empty bool array for a token.
+
+        Args:
+            wanted: Positions of the results to return, without tokens; all by default.
+
+        Raises:
+            VerificationError: XLA does not run it.
+        """
+        buffers = [_on_device(argument, self._device) for argument in arguments]
+        try:
+            results = self._executable.execute_sharded(buffers)
+            shards = results.disassemble_into_single_device_arrays()
+            positions = range(len(shards)) if wanted is None else wanted
+            return [np.asarray(shards[position][0]) for position in positions]
+        except jax.errors.JaxRuntimeError as error:
+            raise VerificationError(f"XLA does not run this module: {error}") from error
+
+
+def compiled(bytecode: bytes) -> xla_client.LoadedExecutable:
+    """The executable of a module.
+
+    Raises:
+        VerificationError: XLA does not compile the module.
+    """
+    client = jax_backend.get_backend("cpu")
+    devices = xla_client.DeviceList((_device(),))
+    try:
+        return client.compile_and_load(bytecode, devices, xla_client.CompileOptions())
+    except (jax.errors.JaxRuntimeError, ValueError) as error:  # ValueError: from LLVM's containers
+        raise VerificationError(f"XLA does not compile this module: {error}") from error
+
+
+def _device() -> jax.Device:
+    return jax_backend.get_backend("cpu").local_devices()[0]
+
+
+@cache
+def _find_lapack() -> None:
+    """Sets the addresses of LAPACK's functions. JAX sets them only when it lowers a call.
+
+    Otherwise, a module from a file would call address 0.
+    """
+    lapack.prepare_lapack_call("potrf_ffi", np.dtype(np.float32))
+
+
+def _on_device(array: np.ndarray, device: jax.Device) -> jax.Array:
+    # Without x64 device_put would narrow 64-bit arguments.
+    with jax.enable_x64(True):
+        return jax.device_put(array, device)
+
+
+def module_bytecode(operation: ir.Operation) -> bytes:
+    """MLIR bytecode of a module operation."""
+    stream = io.BytesIO()
+    operation.write_bytecode(stream)
+    return stream.getvalue()
+
+
+def run_bytecode(bytecode: bytes, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Compiles and runs a module once."""
+    return XlaProgram(bytecode)(arguments)
