@@ -73,7 +73,7 @@ def test_deadly_to_the_child_alone() -> None:
             except hlo2onnx.LoadError as error:
                 print(name, "damaged" in str(error), flush=True)
         """,
-        PYTHONPATH=f"{ROOT}:{ROOT}/tests/mlir:{ROOT}/tests/support",
+        PYTHONPATH=f"{ROOT}:{ROOT}/tests/frontend:{ROOT}/tests/support",
     )
     assert out.splitlines() == ["minus True", "comparison True", "types True"]
 

@@ -242,7 +242,7 @@ def _scope(names: list[str]) -> str:
     return "/".join(dropwhile(_TRANSFORM.match, split_scope(names[0])))
 
 
-_OWN = Path(__file__).resolve().parents[1]
+_OWN = Path(__file__).resolve().parents[2]
 _INSTALLED = re.compile(r"[\\/](site-packages|dist-packages|lib[\\/]python3\.\d+)[\\/]|^<frozen ")
 _PACKAGES = re.compile(r".*[\\/](?:site-packages|dist-packages)[\\/]")
 _NNX_LAYERS = re.compile(r"[\\/]flax[\\/]nnx[\\/]nn[\\/]")
