@@ -45,7 +45,7 @@ class Emitter(TargetBuilder):
             it.
 
     Attributes:
-        facts: Proven facts about values (`hlo2onnx.analysis`).
+        facts: Proven facts about values (`hlo2onnx.ir.facts`).
         options: The user's switches.
         report: Where notes go.
         constants: Contents of the module's constants.

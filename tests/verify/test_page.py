@@ -108,7 +108,7 @@ def test_without_findings(program: hlo2onnx.OnnxProgram, tmp_path: Path) -> None
 def test_licences_are_in_the_report(program: hlo2onnx.OnnxProgram, tmp_path: Path) -> None:
     program.save_report(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
-    vendor = ROOT / "hlo2onnx" / "reporting" / "assets" / "vendor"
+    vendor = ROOT / "hlo2onnx" / "verify" / "assets" / "vendor"
     scripts = {path.name.removesuffix(".min.js") for path in vendor.glob("*.min.js")}
     assert scripts == set(VENDORED)
     for name in VENDORED:

@@ -9,9 +9,8 @@ from pathlib import Path
 FOLDERS = {
     "handlers": "dialect_handlers",
     "rules": "hlo2onnx/raising",
-    "rewrites": "hlo2onnx/rewrite",
     "targets": "hlo2onnx/targets",
-    "analysis": "hlo2onnx/analysis",
+    "graphs": "hlo2onnx/ir",
 }
 """The parts of this repository that are mutated."""
 
