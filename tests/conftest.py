@@ -13,6 +13,13 @@ from quick_sample import left_by, rest_of
 
 from hlo2onnx.verify import xla
 
+# XLA compiles faster if it optimizes less. The results are the same but for random numbers at
+# level 0. Child processes inherit the flag.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
+
+COSTLY = 4
+"""The quick suite runs each n-th case of a test that is marked as costly."""
+
 PROGRAMS = 64
 """Count of compiled programs that a process keeps."""
 
@@ -31,6 +38,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in rest_of(family):
             item.add_marker("wide")
             item.add_marker("rest")
+        if family[0].get_closest_marker("costly") is not None:
+            for item in left_by(family, COSTLY):
+                item.add_marker("wide")
     every = int(os.environ.get("HLO2ONNX_WIDE_EVERY", "1"))
     left_out = {
         item

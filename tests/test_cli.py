@@ -399,6 +399,7 @@ def test_debug_shows_a_traceback() -> None:
     assert "TranslationError: 2 ops" in child.stderr
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("output", ["/dev/full", "-"])
 def test_full_disk(output: str) -> None:
@@ -412,6 +413,7 @@ def test_full_disk(output: str) -> None:
     assert child.returncode == 1 and "bug" not in child.stderr
 
 
+@pytest.mark.wide
 def test_closed_pipe() -> None:
     read, write = os.pipe()
     os.close(read)

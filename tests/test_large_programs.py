@@ -55,6 +55,7 @@ def test_long_chains(name: str) -> None:
     np.testing.assert_allclose(program(X), want, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", mostly_wide(CHAINS, ["sum", "updates"]))
 def test_work_is_linear_in_ops(name: str) -> None:
     """Four times the ops, about four times the calls of functions."""

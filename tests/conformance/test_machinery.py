@@ -46,6 +46,7 @@ def test_a_worker_that_exits_is_a_crash_too() -> None:
     assert outcome.line == "crash: exit code 7"
 
 
+@pytest.mark.wide
 def test_a_case_that_hangs_is_ended() -> None:
     hanging, after = run_fake(["hang", "pass"], timeout=1.5)
     assert hanging.line == "timeout: no answer in 1.5 s"
@@ -322,6 +323,7 @@ def test_families_do_not_overlap() -> None:
     assert set(groups) >= EXACT
 
 
+@pytest.mark.wide
 def test_every_group_of_harnesses_is_in_a_family() -> None:
     cases, version = list_cases()
     names = [case.name for case in cases]
@@ -334,6 +336,7 @@ def test_every_group_of_harnesses_is_in_a_family() -> None:
     assert SETS["all"].of(cases) == sorted(cases, key=lambda case: (case.group, case.name))
 
 
+@pytest.mark.wide
 def test_jax_limitations_are_skipped() -> None:
     pool = Pool(jobs=1)
     [future] = pool.submit(["clamp_dtypes_min_bool_operand_bool_2_3_max_bool_"])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tools.docs import picture
 
 
+@pytest.mark.wide
 def test_the_picture_is_up_to_date() -> None:
     program = picture.translated()
     verification = program.verify()

@@ -51,6 +51,7 @@ def parameters() -> list[object]:
     ]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("page", parameters())
 def test_blocks_run(page: Path, tmp_path: Path) -> None:
     blocks = blocks_of(page)

@@ -21,6 +21,7 @@ BROADCASTS: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", BROADCASTS)
 def test_broadcasts(name: str) -> None:
     every_size(BROADCASTS[name], "b, 8")

@@ -49,6 +49,7 @@ IMAGES: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", IMAGES)
 def test_images_of_any_size(name: str) -> None:
     every_size(IMAGES[name], "b, h, w, 3", sizes=(3, 7))
@@ -100,6 +101,7 @@ OF_KERNELS: dict[str, tuple[Callable[[jax.Array, jax.Array], Any], str, str]] = 
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", OF_KERNELS)
 def test_kernels_of_any_size(name: str) -> None:
     function, *specs = OF_KERNELS[name]

@@ -71,6 +71,7 @@ SLICES = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", SLICES)
 def test_slices(name: str) -> None:
     """As one would write them: what is counted from the end needs no extent."""

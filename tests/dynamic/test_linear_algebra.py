@@ -66,6 +66,7 @@ BATCHED: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", mostly_wide(BATCHED, ["cholesky", "eigh", "solve"]))
 def test_batches_of_matrices(name: str) -> None:
     every_size(BATCHED[name], "b, 4, 4", sizes=(1, 7))
@@ -84,6 +85,7 @@ SYMBOLIC: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", mostly_wide(SYMBOLIC, ["solve"]))
 def test_matrices_of_symbolic_extents(name: str) -> None:
     """As many as there are points, in a Gaussian process."""
@@ -100,12 +102,14 @@ TRANSFORMS: dict[str, tuple[Callable[[jax.Array], Any], str]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms(name: str) -> None:
     function, spec = TRANSFORMS[name]
     every_size(function, spec)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("function", [lambda x, y: 0.1 * (x @ y), lambda x, y: (x / 3) @ y])
 @pytest.mark.parametrize(
     "specs", [("float64[n, m]", "float64[m, k]"), ("float64[b, n, m]", "float64[b, m, n]")]

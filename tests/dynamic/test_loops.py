@@ -66,6 +66,7 @@ LOOPS: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops(name: str) -> None:
     every_size(LOOPS[name], "b, 8", sizes=(1, 2, 7, 40))

@@ -54,6 +54,7 @@ FUNCTIONS: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_rows(name: str) -> None:
     function = FUNCTIONS[name]

@@ -50,11 +50,13 @@ SORTS: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name: str) -> None:
     every_size(REDUCTIONS[name], "b, 8")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", SORTS)
 def test_sorts(name: str) -> None:
     every_size(SORTS[name], "b, 8")
@@ -93,6 +95,7 @@ def test_nothing_to_reduce(name: str) -> None:
         assert program.verify(x).ok
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dims", ["n", "n, 3", "3, n", "n, m"])
 @pytest.mark.parametrize("axis", [0, -1, None])
 @pytest.mark.parametrize("dtype", [bool, np.float32])
@@ -110,6 +113,7 @@ def test_any_and_all_of_nothing(dims: str, axis: int | None, dtype: type) -> Non
             np.testing.assert_array_equal(found, expected, strict=True)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.int32, np.uint32, np.uint8])
 @pytest.mark.parametrize(
     "reduce",

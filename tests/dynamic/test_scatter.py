@@ -33,6 +33,7 @@ OPERANDS: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", OPERANDS)
 def test_symbolic_operands(name: str) -> None:
     every_size(OPERANDS[name], "b, 8")
@@ -49,6 +50,7 @@ STARTS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
 """Row and column, of a matrix of shape (b, 8)."""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", STARTS)
 def test_a_place_that_follows_from_the_shape(name: str) -> None:
     """What is proven to be inside is not asked about; the rest is dropped where it is outside."""
@@ -94,6 +96,7 @@ BOTH: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", BOTH)
 def test_symbolic_updates(name: str) -> None:
     function, specs = BOTH[name]

@@ -64,6 +64,7 @@ POOLS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", POOLS)
 def test_pooling(name: str) -> None:
     every_size(POOLS[name], "b, h, w, 3", sizes=(2, 4, 7))

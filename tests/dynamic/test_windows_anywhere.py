@@ -132,6 +132,7 @@ WAYS = {
 """The operators that tell one way from another."""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", CASES)
 def test_windows(name: str) -> None:
     every_size(CASES[name], "n, 3", sizes=(2, 7))

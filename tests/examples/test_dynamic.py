@@ -79,6 +79,7 @@ def test_a_large_size(example: Example) -> None:
     assert program.verify(*sized).max_error <= example.tolerance
 
 
+@pytest.mark.costly
 def test_dimensions_stay_free(example: Example) -> None:
     """No output became static, and the model has about as many nodes as a static one."""
     function, args = example.build(**{**example.small, **DEPTH.get(example.name, {})})

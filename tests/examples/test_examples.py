@@ -30,6 +30,7 @@ def example(request: pytest.FixtureRequest) -> Iterator[Example]:
         yield request.param
 
 
+@pytest.mark.costly
 def test_example(example: Example) -> None:
     function, args = example.build(**example.small)
     lowered = jax.jit(function).lower(*args)

@@ -52,6 +52,7 @@ def rows_read(loop: oir.Node) -> list[oir.Node]:
     return [node for node in gathers if const_of(node.inputs[1]) is None]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize(("name", "sizes"), LONGER, ids=[name for name, _ in LONGER])
 def test_no_node_for_a_trip(name: str, sizes: Mapping[str, int], gradient: bool) -> None:
@@ -59,6 +60,7 @@ def test_no_node_for_a_trip(name: str, sizes: Mapping[str, int], gradient: bool)
         assert nodes(name, gradient, **sizes) == nodes(name, gradient)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "name", [name for name, _ in LONGER if EXAMPLES[name].gradient and name != "sod_f64"]
 )
@@ -176,6 +178,7 @@ def test_captured_values_are_not_carried() -> None:
     assert made_outside & read_inside
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("samples", [7, 30])
 def test_captured_ends_by_its_condition(samples: int) -> None:
     function, args = EXAMPLES["captured"].build(samples=samples, width=3)

@@ -67,6 +67,7 @@ NOT_PROGRAMS = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("content", "message"), NOT_PROGRAMS, ids=range(len(NOT_PROGRAMS)))
 def test_not_a_program(
     content: bytes, message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -195,6 +196,7 @@ def test_wrong_function_name() -> None:
 # -- what brings MLIR down ----------------------------------------------------------------------
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "text",
     [

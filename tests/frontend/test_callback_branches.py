@@ -78,6 +78,7 @@ REACHABLE_ONLY_BY_BRANCH = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("function", REACHABLE_ONLY_BY_BRANCH)
 def test_branches_with_callbacks_count_as_not_taken_on_request(
     function: Callable[..., Any],
@@ -175,6 +176,7 @@ def test_either_branch_of_an_if(branches: tuple[str, str]) -> None:
     assert note.endswith("its condition: an argument of @main at input:3")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("symbol", "location", "is_known"),
     [

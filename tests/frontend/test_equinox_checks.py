@@ -127,6 +127,7 @@ CHECKED = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("function", CHECKED)
 def test_checks_of_equinox_are_left_out_with_a_note(function: Callable[..., Any]) -> None:
     program = translate(function, X)

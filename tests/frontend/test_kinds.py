@@ -85,6 +85,7 @@ def test_keeps_the_calling_convention(kind: str) -> None:
         np.testing.assert_allclose(results[name], expected, rtol=1e-6)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", BARE)
 def test_takes_flat_arrays(kind: str) -> None:
     program = hlo2onnx.translate(BARE[kind]())
@@ -97,6 +98,7 @@ def _check_flat(program: hlo2onnx.OnnxProgram) -> None:
     np.testing.assert_allclose(y, EXPECTED["y"], rtol=1e-6)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", ["text", "bytecode", "artifact", "serialized exported"])
 @pytest.mark.parametrize("as_string", [False, True])
 def test_file(kind: str, as_string: bool, tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], list[str]
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", ["lowered", "exported", "serialized"])
 def test_names(case: Any, kind: str) -> None:

@@ -57,11 +57,13 @@ DEADLY = {
 """Each of them is, or was once, the death of a process that parses it."""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", DEADLY)
 def test_deadly(name: str) -> None:
     assert not is_harmless(DEADLY[name])
 
 
+@pytest.mark.wide
 def test_deadly_to_the_child_alone() -> None:
     out = run_python(
         """

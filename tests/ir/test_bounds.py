@@ -95,6 +95,7 @@ def _run(model: oir.Model, x: np.ndarray) -> np.ndarray:
     return OrtProgram(content, optimize=False)({"x": x})[0]
 
 
+@pytest.mark.wide
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     steps=st.lists(st.tuples(st.sampled_from(_BITS), st.integers(0, 300)), max_size=6),

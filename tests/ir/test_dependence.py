@@ -67,6 +67,7 @@ def is_noted(function: Callable[..., Any], *arguments: Any) -> bool:
     return FIXED_KEY in program.report.notes
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
 def test_a_constant_key_is_noted_and_a_given_one_is_not(
@@ -99,6 +100,7 @@ def test_symbolic_shapes_hide_no_constant_key(is_given: bool) -> None:
     assert (FIXED_KEY in program.report.notes) != is_given
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
 def test_what_is_folded_into_a_key(impl: str) -> None:
     """unsafe_rbg draws bits with the number that is folded in as their key."""

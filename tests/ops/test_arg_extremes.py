@@ -13,6 +13,7 @@ from hlo2onnx.frontend.mlir.types import numpy_type
 ARG = {"argmax": jax.lax.argmax, "argmin": jax.lax.argmin}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", [*FLOATS, *INTEGERS, "i1"])
 @pytest.mark.parametrize("name", ARG)
 def test_arg_extremes(name: str, element: str) -> None:
@@ -64,6 +65,7 @@ def pairs(**changes: str) -> str:
     return PAIRS.format(**{**defaults, "dim": "1", "indices": "%iota", **changes})
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("changes", "named"),
     [

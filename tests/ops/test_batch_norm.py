@@ -88,6 +88,7 @@ def run(kind: str, shape: Sequence[int], axis: int, element: str = "f32", **opti
     return against_xla(text, *inputs_of(kind, shape, axis, element))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
 @pytest.mark.parametrize("kind", TEXTS)
 def test_shapes(kind: str, shape: tuple[int, ...], axis: int) -> None:
@@ -101,6 +102,7 @@ def test_element_types(kind: str, axis: int, element: str) -> None:
     run(kind, (2, 3, 5, 4), axis, element).close()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("epsilon", ["0.0", "1.0", "1.0e-5"])
 @pytest.mark.parametrize("kind", TEXTS)
 def test_epsilon(kind: str, epsilon: str) -> None:

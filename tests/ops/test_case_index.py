@@ -29,6 +29,7 @@ def text(branches: int, element: str) -> str:
     }}"""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("branches", "element", "nodes"),
     [

@@ -68,6 +68,7 @@ NATIVE: dict[str, tuple[str, Exact, tuple[float, float], int, int]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", FLOATS)
 @pytest.mark.parametrize("op", NATIVE)
 def test_native_accuracy(op: str, element: str) -> None:
@@ -93,6 +94,7 @@ EXPANDED: dict[str, tuple[Exact, tuple[float, float]]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", ["f32", "f64"])
 @pytest.mark.parametrize("op", EXPANDED)
 def test_expanded_accuracy(op: str, element: str) -> None:
@@ -120,6 +122,7 @@ def test_erfc_of_every_half(dtype: Any) -> None:
     assert np.count_nonzero(apart) <= (20 if dtype == np.float16 else 0)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", FLOATS)
 @pytest.mark.parametrize("op", [*NATIVE, *EXPANDED, "conj"])
 def test_at_the_edges(op: str, element: str) -> None:
@@ -192,6 +195,7 @@ BROADCAST = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("op", "element"), [(op, element) for element, ops in BROADCAST.items() for op in ops]
 )

@@ -57,6 +57,7 @@ def _ordered(type: str) -> np.ndarray:
     return np.concatenate([-numbers[-1:], numbers])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("type", FLOATS)
 def test_total_order(direction: str, type: str) -> None:
@@ -66,6 +67,7 @@ def test_total_order(direction: str, type: str) -> None:
     assert run.nodes["BitCast"] == 2
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("direction", ["EQ", "LT", "GE"])
 @pytest.mark.parametrize("type", [*FLOATS, "f8E4M3FN", "f8E5M2"])
 def test_total_order_without_bitcast(direction: str, type: str) -> None:
@@ -104,6 +106,7 @@ def canonical_order(direction: str, type: str, shape: str, nan: str, zero: str =
 _NAN = {"f32": "0x7FC00000", "f64": "0x7FF8000000000000", "f16": "0x7E00", "bf16": "0x7FC0"}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("type", FLOATS)
 def test_total_order_of_canonical_numbers(direction: str, type: str) -> None:
@@ -182,6 +185,7 @@ def test_nodes(direction: str, nodes: list[str]) -> None:
     against_xla(compare(direction, "f32", f"{len(x)}"), x, y).graph_is(*nodes)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("type", ["f32", "f64", "f16"])
 def test_random_total_order(direction: str, type: str) -> None:

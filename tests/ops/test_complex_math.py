@@ -50,6 +50,7 @@ def ordinary(dtype: type, size: int = 200) -> np.ndarray:
 TYPES = [("f32", np.complex64), ("f64", np.complex128)]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("element", "dtype"), TYPES)
 @pytest.mark.parametrize("op", UNARY)
 def test_unary(op: str, element: str, dtype: type) -> None:
@@ -67,11 +68,13 @@ def test_unary_near_zero(op: str, element: str, dtype: type) -> None:
         run(op, element, x).close()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("op", UNARY)
 def test_unary_edges(op: str) -> None:
     run(op, "f32", grid(EDGES, np.complex64)).close()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("element", "dtype"), TYPES)
 @pytest.mark.parametrize("op", BINARY)
 def test_binary(op: str, element: str, dtype: type) -> None:
@@ -144,6 +147,7 @@ module {{ func.func public @main(%arg0: {kind}, %arg1: {kind}) -> {kind} {{
     Run(text, [x, x[::-1].copy()]).close()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("element", "dtype"), TYPES)
 @pytest.mark.parametrize("op", CHLO)
 def test_chlo(op: str, element: str, dtype: type) -> None:

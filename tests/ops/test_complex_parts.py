@@ -31,6 +31,7 @@ def test_parts_of_a_real_number(op: str, element: str) -> None:
     against_xla(elementwise(op, [element], element, f"{len(x)}"), x).bit_exact()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("shape", ["", "0", "2x0x3", "2x3"])
 def test_shapes(shape: str) -> None:
     x = np.full([int(dim) for dim in shape.split("x") if dim], 1.5, np.float32)

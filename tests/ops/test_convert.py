@@ -119,6 +119,7 @@ def test_from_complex(source: str, target: str) -> None:
     converted(source, target, np.array(numbers, numpy_type(source)))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["complex<f32>", "complex<f64>"])
 @pytest.mark.parametrize("source", [*REAL[:13], "complex<f32>"])
 def test_to_complex(source: str, target: str) -> None:
@@ -218,6 +219,7 @@ def test_two_bits(narrow: str, low: int) -> None:
         np.testing.assert_array_equal(result, (x - low) % 4 + low)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("source", "target"),
     [("f32", "i32"), ("f64", "i64"), ("f32", "ui8"), ("f64", "f8E4M3FN"), ("i64", "f32")],

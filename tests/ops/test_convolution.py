@@ -182,6 +182,7 @@ WINDOWS = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("case", WINDOWS.values(), ids=WINDOWS.keys())
 def test_windows(case: Case) -> None:
     case.run().close()
@@ -205,12 +206,14 @@ FLOATS = [
 TYPED = ["NHWC", "everything", "batch groups", "no spatial axes", "empty image"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("elements", INTEGERS, ids="_".join)
 @pytest.mark.parametrize("name", TYPED)
 def test_integers(name: str, elements: tuple[str, str, str]) -> None:
     replace(WINDOWS[name], elements=elements).run().bit_exact()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("elements", FLOATS, ids="_".join)
 @pytest.mark.parametrize("name", TYPED)
 def test_floats(name: str, elements: tuple[str, str, str]) -> None:
@@ -277,6 +280,7 @@ GRADIENTS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("layout", [("NCHW", "OIHW", "NCHW"), ("NHWC", "HWIO", "NHWC")])
 @pytest.mark.parametrize("name", GRADIENTS)
@@ -324,6 +328,7 @@ def test_conv_under_vmap() -> None:
 # -- the shape of the graph -------------------------------------------------------------------
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("case", "nodes"),
     [

@@ -179,6 +179,7 @@ def test_reverse(operand: tuple[int, ...], dims: tuple[int, ...], nodes: list[st
     against_xla(text, filled(operand, "f32")).bit_exact().graph_is(*nodes)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_element_types(element: str) -> None:
     """Every op in one program, so that each element type costs one compilation."""

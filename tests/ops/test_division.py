@@ -183,6 +183,7 @@ def test_one_operand_proven_non_negative(op: str) -> None:
     against_xla(ONE_NON_NEGATIVE.format(op=op), x, y).bit_exact()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("type", ["i8", "i32", "i64", "ui32", "ui64", "f32", "f64"])
 def test_random(op: str, type: str) -> None:

@@ -118,6 +118,7 @@ AXES = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("case", AXES.values(), ids=AXES.keys())
 def test_axes(case: tuple) -> None:  # type: ignore[type-arg]
     lhs, rhs, *axes = case
@@ -167,6 +168,7 @@ FLOATS = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("elements", FLOATS, ids="_".join)
 def test_floats(elements: tuple[str, str, str]) -> None:
     lhs, rhs = (5, 64), (64, 7)

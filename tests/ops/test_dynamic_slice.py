@@ -82,6 +82,7 @@ def test_element_types(sizes: tuple[int, int], element: str) -> None:
     sliced((7, 5), ("@2", "@1"), sizes, element)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("index", ["i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64"])
 def test_extreme_starts_are_clamped(index: str) -> None:
     info = np.iinfo(numpy_type(index))

@@ -89,6 +89,7 @@ def test_forms(
     updated(dims, starts, sizes).graph_is(*nodes)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("start", [0, 1, 3, 4, 9, -1, -9])
 def test_computed_starts_are_clamped(start: int) -> None:
     updated((7, 5), (f"@{start}", f"@{start}"), (4, 2))
@@ -112,6 +113,7 @@ ELEMENTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_element_types(element: str) -> None:
     updated((70, 3), ("@2", "@0"), (1, 3), element)

@@ -64,6 +64,7 @@ def printing_what_is_called(x: jax.Array) -> jax.Array:
     return x
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "function",
     [

@@ -108,6 +108,7 @@ def test_unary_accuracy(op: str, element: str) -> None:
     assert max(ulps(outputs[0], truth) for outputs in run.actual) <= limit
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", FLOATS)
 @pytest.mark.parametrize("op", UNARY)
 def test_unary_at_the_edges(op: str, element: str) -> None:

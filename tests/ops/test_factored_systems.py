@@ -114,6 +114,7 @@ _UNUSUAL = [
 _RANK_ONE = pytest.param(np.ones((6, 6), np.float32), id="rank one")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("a", [*_UNUSUAL, _RANK_ONE])
 def test_matrices(fused: list[tuple[int, ...]], a: np.ndarray) -> None:
     """Where the residual is not small, the factors decide as in LAPACK."""
@@ -121,6 +122,7 @@ def test_matrices(fused: list[tuple[int, ...]], a: np.ndarray) -> None:
     assert fused
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("a", _UNUSUAL)
 def test_inverses_of_matrices(fused: list[tuple[int, ...]], a: np.ndarray) -> None:
     """Each column of the result has its own infinities and NaN."""

@@ -85,6 +85,7 @@ EXACT: dict[str, Draw] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", EXACT)
 def test_integers(name: str) -> None:
     for got, want in runs(EXACT[name]):
@@ -92,6 +93,7 @@ def test_integers(name: str) -> None:
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
 @pytest.mark.parametrize(
     "name", ["bits of 32", "bits of 16", "categorical", "split", "fold_in", "draws of many keys"]

@@ -29,6 +29,7 @@ def check(function: Any, a: np.ndarray, units: float = 10) -> None:
         assert_equal(got, want, np.maximum(abs(a), 1), units)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("function", [lower, upper])
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (6, 6), (2, 3, 4, 4), (0, 3, 3)])
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
@@ -97,6 +98,7 @@ def test_nodes_do_not_depend_on_the_size(function: Any) -> None:
     assert counts[0] <= counts[1], "small tables of constants are computed beforehand"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("function", [lower, upper])
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_other_platforms(dtype: str, function: Any) -> None:

@@ -225,6 +225,7 @@ def test_reductions_in_parts(n: int) -> None:
     np.testing.assert_allclose(whole @ t @ whole.T, s, atol=limit * np.linalg.norm(s, 2))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("n", [3, 40, 150])

@@ -303,6 +303,7 @@ def dropped(height: int, count: int, name: str) -> Run:
     return rows(height, count).run(indices, name)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["set", "add", "multiply", "minimum"])
 def test_what_is_dropped_from_large_operands(name: str) -> None:
     """Updates of one block are filtered where they are written, else neutral; more go to a row of

@@ -14,6 +14,7 @@ from quantized_text import BINARY, EXACT, UNARY, A, element, elementwise
 from hlo2onnx import translate
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("op", BINARY + UNARY)
 def test_elementwise(op: str) -> None:
     """On the values that what is stored stands for, and quantized again."""

@@ -77,6 +77,7 @@ def test_default_is_philox() -> None:
     same_bits(generator("DEFAULT", np.array([7, 11]), "5x3xui32"), [[7, 11], [TOP, TOP]])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("algorithm", ["PHILOX", "THREE_FRY"])
 @pytest.mark.parametrize(
     "element", ["i8", "i16", "i32", "i64", "ui16", "f16", "bf16", "f32", "f64", "f8E4M3FN"]

@@ -30,6 +30,7 @@ CASES = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", [*FLOATS, *INTEGERS, "i1"])
 @pytest.mark.parametrize("op", ["add", "multiply", "minimum", "maximum", "and", "or", "xor"])
 def test_named_regions(op: str, element: str) -> None:

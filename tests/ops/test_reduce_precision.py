@@ -99,6 +99,7 @@ def test_edge_shapes(dims: str, format: tuple[int, int]) -> None:
     against_xla(reduced("f32", format, dims), x).bit_exact()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("format", [(5, 10), (8, 7), (4, 3), (6, 15)])
 @pytest.mark.parametrize("type", ["f32", "f64"])
 def test_random(type: str, format: tuple[int, int]) -> None:

@@ -83,6 +83,7 @@ GEOMETRIES = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("region", ["add", "maximum"])
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_geometry(name: str, region: str) -> None:
@@ -91,6 +92,7 @@ def test_geometry(name: str, region: str) -> None:
         case.run(values(case)).bit_exact()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_geometry_of_an_unnamed_region(name: str) -> None:
     case = like(GEOMETRIES[name], element="f32", region="logaddexp", init="lowest")
@@ -127,6 +129,7 @@ FORMS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("element", [*FLOATS, *INTEGERS, "i1"])
 def test_element_types(element: str, form: str) -> None:
@@ -141,6 +144,7 @@ def test_element_types(element: str, form: str) -> None:
         run.bit_exact()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("element", [*FLOATS, "i8", "i32", "ui8"])
 def test_edge_values(element: str, form: str) -> None:

@@ -38,6 +38,7 @@ def test_known_index_vectors_of_nothing() -> None:
     against_xla(text, x, u.reshape(3, 2)).bit_exact()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("index", ["i8", "i16", "i64", "ui8", "ui16", "ui32", "ui64"])
 def test_index_types(index: str) -> None:
     edges = [0, 6, 7, 100, 3] if index[0] == "u" else [0, 6, 7, -1, -7]
@@ -61,6 +62,7 @@ def test_booleans(region: str) -> None:
     ROWS.run([1, 1, 6, 9, 1], region, "i1" if region != "one" else "i32")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", ["f64", "f16", "bf16", "f8E4M3FN", "f8E5M2"])
 def test_set_moves_every_type(element: str) -> None:
     ROWS.run([1, 5, 6, 9, 1], "set", element)
@@ -365,6 +367,7 @@ JAX_CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", JAX_CASES)
 def test_jax(name: str) -> None:
     rng = np.random.default_rng(0)

@@ -33,6 +33,7 @@ def test_one_place_in_each_batch(name: str, region: str) -> None:
     assert not run.nodes["ScatterND"] and not run.nodes["ScatterElements"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", ["i1", "i8", "ui32", "i64", "f16", "bf16", "f64"])
 def test_element_types_of_one_place_in_each_batch(element: str) -> None:
     for shift in range(3):
@@ -63,6 +64,7 @@ COLUMNS = {
 PAIRS = [0, 4, 6, 0, 7, 2, 3, 5, -1, 1, 2, -1, 3, 3, 1, 2, -(2**31), 1, 2, 2**31 - 1, 4, 4, 5, 0]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("region", ["set", "add", "keep"])
 @pytest.mark.parametrize("name", COLUMNS)
 def test_an_index_along_each_axis(name: str, region: str) -> None:
@@ -74,6 +76,7 @@ def test_an_index_along_each_axis(name: str, region: str) -> None:
         assert run.nodes["ScatterND"] == (region != "keep")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", COLUMNS)
 def test_an_index_along_each_axis_for_other_regions(name: str) -> None:
     """These read the old elements, which takes an index that lies inside."""

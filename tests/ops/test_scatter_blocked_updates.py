@@ -139,6 +139,7 @@ NODES: dict[str, tuple[Case, str, str, str]] = {
 """Case, region, type of the indices, and the nodes before any rule."""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", NODES)
 def test_nodes(name: str) -> None:
     case, region, index, nodes = NODES[name]

@@ -110,6 +110,7 @@ GEOMETRIES: dict[str, tuple[Sequence[int], Sequence[int], Sequence[int], Edges]]
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("region", ["add", "maximum", "doubling", "set"])
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_geometries(name: str, region: str) -> None:
@@ -123,6 +124,7 @@ def test_selections(select: str) -> None:
         run(*GEOMETRIES[name], select=select)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", ["f64", "i32", "i8", "ui8", "i64"])
 def test_element_types(element: str) -> None:
     for name in ("same", "apart"):
@@ -141,6 +143,7 @@ def test_half_precision(element: str) -> None:
     against_xla(module, x, source, np.asarray(0).astype(dtype)).bit_exact()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("select", SELECTS)
 @pytest.mark.parametrize("name", ["same", "apart", "wide_padding", "looped_long"])
 def test_nan_and_infinities(name: str, select: str) -> None:

@@ -152,6 +152,7 @@ def _shifted(op: str, x: int, by: int) -> int:
     return ((bits & 15) ^ 8) - 8
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("type", ["i32", "i64", "ui8", "ui32"])
 def test_random(op: str, type: str) -> None:

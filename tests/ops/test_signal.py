@@ -52,6 +52,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_f32(name: str) -> None:
     function, inputs = FUNCTIONS[name]
@@ -60,6 +61,7 @@ def test_f32(name: str) -> None:
     assert verification.ok, f"{verification}"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["fftconvolve full", "stft of another length", "istft", "welch"])
 def test_f64(name: str) -> None:
     function, inputs = FUNCTIONS[name]

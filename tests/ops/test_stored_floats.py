@@ -161,6 +161,7 @@ def ordinary(element: str, size: int = 64) -> np.ndarray:
     return rng.uniform(0.5, 4, size).astype(dtype_of(element))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("op", UNARY)
 @pytest.mark.parametrize("element", ONE_QUICKLY)
 def test_unary(element: str, op: str) -> None:
@@ -180,6 +181,7 @@ def test_unary_as_in_numpy(element: str, op: str) -> None:
     np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("op", BINARY)
 @pytest.mark.parametrize("element", ONE_QUICKLY)
 def test_binary(element: str, op: str) -> None:
@@ -309,6 +311,7 @@ FUNCTIONS: dict[str, Any] = {
 NOT_COMPILED_BY_XLA = {("f4E2M1FN", "product"), ("f4E2M1FN", "top_k")}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("element", ONE_QUICKLY[:-1])
 def test_programs(element: str, name: str) -> None:

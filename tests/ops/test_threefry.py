@@ -54,6 +54,7 @@ def inputs_of(key: tuple[int, ...], counter: tuple[int, ...]) -> list[np.ndarray
     return [words(key, 0), words(key, 1), words(counter, 2), words(counter, 3)]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("key", "counter"), SHAPES)
 def test_few_numbers_are_written_out(key: tuple[int, ...], counter: tuple[int, ...]) -> None:
     arguments = inputs_of(key, counter)
@@ -63,6 +64,7 @@ def test_few_numbers_are_written_out(key: tuple[int, ...], counter: tuple[int, .
     assert sum(run.nodes.values()) <= 115
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("key", "counter"), [*SHAPES, *LARGE])
 def test_same_bits_in_one_scan(key: tuple[int, ...], counter: tuple[int, ...]) -> None:
     """Of many numbers, and of few where the target's costs do not ask for more nodes."""
@@ -74,6 +76,7 @@ def test_same_bits_in_one_scan(key: tuple[int, ...], counter: tuple[int, ...]) -
     assert sum(run.nodes.values()) <= 40
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("key", "counter", "is_turned"),
     [

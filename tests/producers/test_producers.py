@@ -33,6 +33,7 @@ def flat_results(program: hlo2onnx.OnnxProgram) -> list[np.ndarray]:
     return program.run(arrays)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", FILES)
 def test_equal_to_xla(name: str) -> None:
     program = hlo2onnx.translate(FILES[name], function=FUNCTIONS[name])

@@ -121,6 +121,7 @@ EXACT: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_operators_do_not_round(name: str) -> None:
     """Between two operators that round, and so two Casts each, there are no more Casts."""

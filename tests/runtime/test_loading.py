@@ -131,6 +131,7 @@ def test_channels_second(tmp_path: Path) -> None:
     assert "second" in str(loaded.model.graph.inputs[0].doc_string)
 
 
+@pytest.mark.wide
 def test_modules_with_functions_as_arguments(tmp_path: Path) -> None:
     import equinox as eqx
 

@@ -208,6 +208,7 @@ IMAGES: dict[str, tuple[np.ndarray, bool]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("order", ["centred first", "scaled first", "batch normalization"])
 @pytest.mark.parametrize("name", IMAGES)
 def test_images_whose_mean_is_much_larger_than_their_spread(name: str, order: str) -> None:

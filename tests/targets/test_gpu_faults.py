@@ -39,6 +39,7 @@ TOP_K = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize(("shape", "axis", "filled"), [
     ((3, 5), -1, (3, 8)), ((5, 3), 0, (8, 3)), ((2, 4), 1, None), ((1,), 0, None),
@@ -158,6 +159,7 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_at_the_edges(name: str, tmp_path: Path) -> None:
     target = table(tmp_path, ignores_domains=True)

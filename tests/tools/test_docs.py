@@ -108,6 +108,7 @@ def test_links_to_nowhere(root: Path, link: str, warning: str) -> None:
     assert write_pages(root / "site", root) == [warning]
 
 
+@pytest.mark.wide
 def test_the_pages_of_the_repository_have_titles() -> None:
     pages = {page.path.as_posix(): page for page in read_pages()}
     assert {"README.md", "CONTRIBUTING.md", "docs/architecture.md"} <= pages.keys()

@@ -235,6 +235,7 @@ def test_axes_are_constants() -> None:
     assert list(case.feeds) == ["x0"]
 
 
+@pytest.mark.wide
 def test_scatters_of_so_many_elements_keep_order(cpu: Runtime) -> None:
     """Twice as many as the table says do; those that the runtime splits over threads do not."""
     known = load_target("ort-cpu").costs.ordered_scatter_elements

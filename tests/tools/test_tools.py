@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tools import ROOT
 from tools.bench.page import write_group, write_section
 
@@ -40,6 +42,7 @@ def exists(module: Path, name: str) -> bool:
     return any(path.exists() for path in parts) or name in names_in(module / "__init__.py")
 
 
+@pytest.mark.wide
 def test_names_imported_from_other_tools_exist() -> None:
     found = [(path, *item) for path in TOOLS.rglob("*.py") for item in imports(path)]
     assert len(found) > 100

@@ -93,6 +93,7 @@ def test_the_condition_of_the_first_trip() -> None:
     assert found.op.name == "stablehlo.cosine"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [3, 40])
 def test_loops_that_the_model_has_in_another_form(length: int) -> None:
     def function(x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -183,6 +184,7 @@ def test_a_constant() -> None:
     assert found.op.name in ("stablehlo.constant", "stablehlo.multiply")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("dtype", "half"), [("float32", "xla"), ("bfloat16", "fast")])
 def test_the_wrong_rule_is_confirmed(
     dtype: str, half: str, monkeypatch: pytest.MonkeyPatch
@@ -239,6 +241,7 @@ def test_functions_and_dynamic_sizes() -> None:
     assert found.op.name == "stablehlo.sine"
 
 
+@pytest.mark.wide
 def test_two_programs() -> None:
     def one(x: jax.Array) -> jax.Array:
         return jax.nn.softmax(jnp.tanh(x) - jnp.cos(x))

@@ -13,6 +13,7 @@ from tools.model_mutation.planted import FAULTS, Fault
 QUICK = ("dynamic_slice clamp", "clip to +-6", "NaN guard", "zeroed weights")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("fault", mostly_wide(FAULTS, QUICK, lambda fault: fault.name))
 def test_planted_fault_is_caught(fault: Fault) -> None:
     with jax.enable_x64(False):

@@ -21,6 +21,7 @@ func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{
 """
 
 
+@pytest.mark.wide
 def test_xla_compiles_known_types() -> None:
     """In one child: the first that is missing in its output is the one it died of."""
     out = run_python(

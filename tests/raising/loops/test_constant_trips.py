@@ -161,6 +161,7 @@ NEAR_MISSES: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", NEAR_MISSES)
 def test_near_misses(name: str) -> None:
     program = equal(NEAR_MISSES[name], X)

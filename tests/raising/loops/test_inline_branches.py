@@ -195,6 +195,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 FEW = ("clipped-switch", "constant", "of-a-product", "of-an-index")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("name", "options"),
     [(name, "plain") for name in PROGRAMS] + [(name, k) for name in FEW for k in list(OPTIONS)[1:]],

@@ -128,6 +128,7 @@ STAYS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name: str) -> None:
     run = Translated(STAYS[name], X)

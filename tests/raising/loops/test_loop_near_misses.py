@@ -192,6 +192,7 @@ def check(name: str, without: Any = frozenset()) -> None:
     assert report.ok, report
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ALL)
 def test_with_all_rules(name: str) -> None:
     check(name)

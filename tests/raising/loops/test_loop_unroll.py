@@ -45,6 +45,7 @@ SHORT: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", SHORT)
 def test_short_loops(name: str) -> None:
     found = nodes(SHORT[name], X)

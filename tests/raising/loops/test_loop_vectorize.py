@@ -79,6 +79,7 @@ BATCHED: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", BATCHED)
 def test_work_on_rows_leaves_the_body(name: str, reverse: bool) -> None:
@@ -235,6 +236,7 @@ PIECES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", PIECES)
 @pytest.mark.parametrize("carries", [True, False])
 def test_rows_of_pieces_whose_lengths_differ_from_trip_to_trip(name: str, carries: bool) -> None:

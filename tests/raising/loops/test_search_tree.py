@@ -29,6 +29,7 @@ def fired(function: Callable[..., Any], *args: Any, **options: Any) -> int:
     return verified(function, *args, **options).report.rules[NAME]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("table", [SORTED, ODD, EQUAL, SHUFFLED, X[:2], X[:7], X[:8]])
 def test_search(side: str, table: np.ndarray) -> None:

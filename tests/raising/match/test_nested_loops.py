@@ -95,6 +95,7 @@ def test_inner_loops_leave(inner: Any, trips: int) -> None:
     assert depth(program.model.graph) == 1
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("inner", INNER)
 def test_rows_alone(inner: Any) -> None:
     """Nothing is left of the outer loop."""
@@ -176,6 +177,7 @@ def large(x: jax.Array) -> Any:
     return outer(lambda row: powers(jnp.tile(row, (900, 1))))(jnp.tile(x, (2, 1, 1)))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "function",
     [of_a_state, with_a_condition, of_as_many_trips_as_told, reads_a_state, not_by_rows, large],

@@ -351,6 +351,7 @@ def test_attention_of_jax(heads: int, causal: bool) -> None:
     np.testing.assert_allclose(fused(*x), program(*map(jnp.asarray, x)), atol=1e-6)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("shape", [(2, 1, 1, 7), (2, 1, 6, 7), (1, 4, 6, 7), (2, 4, 6, 7)])
 def test_masks_of_jax(shape: tuple[int, ...]) -> None:
     def program(q: jax.Array, k: jax.Array, v: jax.Array, m: jax.Array) -> jax.Array:

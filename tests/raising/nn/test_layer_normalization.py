@@ -159,6 +159,7 @@ OTHERS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", OTHERS)
 def test_look_alikes(name: str) -> None:
     assert not {"LayerNormalization", "RMSNormalization"} & {*operators(OTHERS[name], X)}

@@ -188,6 +188,7 @@ FAMILIES: dict[str, Family] = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("family", "name", "choice"), [*variants(FAMILIES)])
 def test_near_misses(family: Family, name: str, choice: Any) -> None:
     check(family, name, choice)

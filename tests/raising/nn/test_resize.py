@@ -53,6 +53,7 @@ def resized(shape: tuple[int, ...], method: str, **options: Any) -> Callable[...
     return lambda x: jax.image.resize(x, shape, method, **options)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("before", "after", "method", "options"),
     [

@@ -37,6 +37,7 @@ from rnn_steps import (
 import hlo2onnx
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("gates", GATES)
 def test_lstm(gates: str) -> None:
     found = nodes(scanned(lstm(GATES[gates])), X)
@@ -161,6 +162,7 @@ def test_equinox(cell: Any, batched: bool) -> None:
     assert (found["LSTM"] + found["GRU"], found["Loop"]) == (1, 0)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("mix", MIXED)

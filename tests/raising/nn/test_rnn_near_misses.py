@@ -142,6 +142,7 @@ NO_CELLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", NO_CELLS)
 def test_no_cell(name: str) -> None:
     found = nodes(NO_CELLS[name], X)

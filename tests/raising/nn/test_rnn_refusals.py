@@ -81,6 +81,7 @@ NO_CELLS: dict[str, tuple[Step, Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", NO_CELLS)
 def test_no_cells(name: str) -> None:
     step, state = NO_CELLS[name]

@@ -79,6 +79,7 @@ def test_what_does_not_take_turns(name: str) -> None:
     Rewrite(NEAR_MISSES[name], {"x": X}, Interleave()).nothing()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("count", range(1, 12))
 @pytest.mark.parametrize("axis", [0, 1])
 def test_associative_scan(count: int, axis: int) -> None:

@@ -104,6 +104,7 @@ WHOLE: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", WHOLE)
 def test_all_slices_of_a_tensor(name: str) -> None:
     found = outside(WHOLE[name], X)
