@@ -143,11 +143,6 @@ class Costs:
     integer_matmul_work: float = math.inf
     """Multiplications of a product of i32 matrices from which on products of their parts in f64 are
     faster: 0.17 and 0.22 ms for 128 x 128, 0.75 and 1.75 ms for 256 x 256."""
-    matmul_conv_places: float = 0
-    """A convolution whose kernel has at most so many places along each axis is faster as products
-    of matrices: at 3 places they take 0.25 to 0.7 of its time, at 5 up to 2 times."""
-    matmul_conv_work: float = 0
-    """Multiplications for each place of the kernel that such a convolution must have."""
     matmul_conv_kernel: float = math.inf
     """Elements of a kernel that is computed in each call, for each element of the image and the
     result, from which on products take it as it is and Conv would transpose it: 3 x 3 x 512 x 512

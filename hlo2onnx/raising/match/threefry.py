@@ -8,10 +8,9 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.traversal import nodes_in, reads, subgraphs
-from hlo2onnx.ir.values import is_constant, size_of
+from hlo2onnx.ir.values import size_of
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within
-from hlo2onnx.raising.match.views import maker_of
 
 _MOST_NODES = 16
 """Nodes that may be copied: a limit on the model's size, no cost."""
@@ -22,17 +21,6 @@ def pairs_of_words(node: oir.Node) -> int:
     return size_of(node.outputs[0]) or 0
 
 
-def is_fallback(node: oir.Node) -> bool:
-    """Whether a branch computes what a table has for the first trips of a loop only."""
-    inside, graph = maker_of(node.inputs[0], "Less"), node.graph
-    numbers = graph.inputs[:1] if isinstance(graph, oir.Graph) else []
-    if inside is None or not is_constant(inside.inputs[1]):
-        return False
-    # A loop whose first trip runs in front of it adds one to its number.
-    shifted = maker_of(inside.inputs[0], "Add")
-    return not set(numbers).isdisjoint(shifted.inputs if shifted else inside.inputs)
-
-
 def threefry_levels(
     graph: oir.Graph,
     without: Collection[oir.Node] = (),
@@ -40,8 +28,7 @@ def threefry_levels(
 ) -> dict[oir.Value, int]:
     """How many nodes of Threefry are on the longest path to each value that a graph computes.
 
-    Values that are missing are at level 0. Branches of an If count, if no table has what they draw;
-    bodies of loops do not.
+    Values that are missing are at level 0. Branches of an If count, bodies of loops do not.
 
     Args:
         without: Nodes whose outputs count as given.
@@ -50,7 +37,7 @@ def threefry_levels(
     levels = dict(outer or {})
     for node in nodes_in(graph):
         op_type, level = node.op_type, 0
-        if op_type == "If" and not is_fallback(node):  # the levels around it are among the others
+        if op_type == "If":  # the levels around it are among the others
             for branch in subgraphs(node):
                 level = max(level, *threefry_levels(branch, (), levels).values(), 0)
         elif levels:

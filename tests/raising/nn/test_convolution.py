@@ -1,18 +1,14 @@
-"""Convolutions with a kernel of few places as products of matrices, and those that stay."""
+"""Padding that becomes a part of a convolution, and padding that stays."""
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite, fires, foreign, padded_by
 
-import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.convolution import ConvFilterGradient, FoldPadIntoConv
-from hlo2onnx.raising.rules.shapes.reshape import ComposeTransposes
+from hlo2onnx.raising.rules.nn.convolution import FoldPadIntoConv
 
 
 def _normal(*shape: int) -> np.ndarray:
@@ -24,118 +20,6 @@ def _conv(**attributes: object) -> Build:
         return b.Conv(x, w, **attributes)
 
     return build
-
-
-@pytest.mark.parametrize(
-    ("image", "kernel", "attributes"),
-    [
-        ((8, 8, 16, 16), (16, 8, 14, 14), {}),
-        ((8, 8, 16, 16), (16, 8, 16, 16), {"pads": (1, 1, 1, 1)}),
-        ((8, 8, 16, 16), (16, 8, 16, 15), {"pads": (0, 1, 1, 0)}),
-        ((8, 8, 16, 16), (16, 8, 14, 12), {"strides": (1, 2)}),
-        ((8, 8, 29, 28), (16, 8, 14, 14), {"dilations": (2, 2), "pads": (0, 0, 0, 1)}),
-        ((8, 8, 16, 16), (16, 8, 16, 16), {}),
-        ((8, 8, 128), (32, 8, 126), {}),
-        ((4, 4, 9, 9, 9), (32, 4, 8, 7, 9), {}),
-    ],
-)
-def test_kernel_gradient(
-    image: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, object]
-) -> None:
-    inputs = {"x": _normal(*image), "w": _normal(*kernel)}
-    found = Rewrite(_conv(**attributes), inputs, ConvFilterGradient(), tolerance=1e-5)
-    assert found.fired["conv-filter-gradient"] == 1
-    assert not found.nodes["Conv"]
-
-
-@pytest.mark.parametrize(
-    ("image", "kernel", "attributes"),
-    [
-        ((8, 8, 17, 17), (16, 8, 14, 14), {}),  # four places
-        ((1, 8, 16, 16), (128, 8, 14, 14), {}),  # one image
-        ((8, 8, 6, 6), (8, 8, 4, 4), {}),  # little work
-        ((8, 16, 16, 16), (16, 8, 14, 14), {"group": 2}),
-        ((0, 8, 16, 16), (16, 8, 14, 14), {}),
-    ],
-)
-def test_other_convolutions_stay(
-    image: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, object]
-) -> None:
-    inputs = {"x": _normal(*image), "w": _normal(*kernel)}
-    Rewrite(_conv(**attributes), inputs, ConvFilterGradient()).nothing()
-
-
-@pytest.mark.parametrize(
-    ("image", "kernel", "is_large"),
-    [
-        ((2, 16, 130), (32, 16, 128), True),
-        ((2, 16, 129), (32, 16, 127), False),  # a little less to multiply
-        ((2, 16, 131), (32, 16, 128), False),  # four places
-    ],
-)
-def test_from_which_size_on(
-    image: tuple[int, ...], kernel: tuple[int, ...], is_large: bool
-) -> None:
-    inputs = {"x": _normal(*image), "w": _normal(*kernel)}
-    assert fires(_conv(), inputs, ConvFilterGradient()) == is_large
-
-
-def test_convolutions_that_pad_by_themselves_stay() -> None:
-    inputs = {"x": _normal(8, 8, 16, 16), "w": _normal(16, 8, 14, 14)}
-    assert fires(_conv(), inputs, ConvFilterGradient())
-    for name in ("VALID", "SAME_UPPER"):
-
-        def build(b: GraphBuilder, x: oir.Value, w: oir.Value, kind: str = name) -> oir.Value:
-            return padded_by(b.Conv(x, w), kind)
-
-        assert not fires(build, inputs, ConvFilterGradient())
-
-
-def test_operators_of_others_stay() -> None:
-    inputs = {"x": _normal(8, 8, 16, 16), "w": _normal(16, 8, 14, 14)}
-    assert not fires(lambda b, x, w: foreign(b.Conv(x, w)), inputs, ConvFilterGradient())
-    doubles = {name: array.astype(np.float64) for name, array in inputs.items()}
-    assert not fires(_conv(), doubles, ConvFilterGradient())
-
-
-def test_constant_weights_and_biases_stay() -> None:
-    weights = _normal(16, 8, 14, 14)
-
-    def constant(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Conv(x, b.const(weights))
-
-    def biased(b: GraphBuilder, x: oir.Value, w: oir.Value, bias: oir.Value) -> oir.Value:
-        return b.Conv(x, w, bias)
-
-    image = _normal(8, 8, 16, 16)
-    Rewrite(constant, {"x": image}, ConvFilterGradient()).nothing()
-    inputs = {"x": image, "w": weights, "bias": _normal(16)}
-    Rewrite(biased, inputs, ConvFilterGradient()).nothing()
-
-
-def test_half_precision_stays() -> None:
-    inputs = {"x": _normal(8, 8, 16, 16), "w": _normal(16, 8, 14, 14)}
-    halves = {name: array.astype(np.float16) for name, array in inputs.items()}
-    Rewrite(_conv(), halves, ConvFilterGradient(), ComposeTransposes()).nothing()
-
-
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-def test_gradient_in_jax(stride: int, padding: str) -> None:
-    form = ("NHWC", "HWIO", "NHWC")
-
-    def loss(kernel: jax.Array, x: jax.Array) -> jax.Array:
-        strides = (stride, stride)
-        return jnp.sin(
-            jax.lax.conv_general_dilated(x, kernel, strides, padding, dimension_numbers=form)
-        ).sum()
-
-    args = _normal(3, 3, 16, 32) / 8, _normal(16, 14, 14, 16)
-    program = hlo2onnx.translate(jax.jit(jax.grad(loss)).lower(*args))
-    assert program.report.rules["conv-filter-gradient"] == 1
-    assert program.report.nodes["Conv"] == 1
-    verification = program.verify(*args)
-    assert verification.ok, verification
 
 
 def _padded(

@@ -18,7 +18,6 @@ from hlo2onnx.raising.rules.loops import (
     pipeline_threefry,
     search_tree,
     trip_limit,
-    trip_table,
     where_to_branch,
 )
 from hlo2onnx.raising.rules.nn import rnn
@@ -43,7 +42,6 @@ LOOP_RULES: tuple[Rule, ...] = (
     loop_unroll.LoopUnroll(),
     early_exit.SkipIdleTrips(),
     scatter_to_pad.ScatterToPad(),
-    trip_table.TripTable(),
     hoist_threefry.HoistThreefry(),
     pipeline_threefry.PipelineThreefry(),
     loop_to_scan.LoopToScan(),

@@ -13,7 +13,6 @@ from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.threefry import (
     chain_to,
     copied_chain,
-    is_fallback,
     pairs_of_words,
     threefry_levels,
 )
@@ -34,7 +33,6 @@ class HoistThreefry(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         assert node.graph is not None
         reason = "no use of Threefry around it can take place at the same time"
-        need(not is_fallback(node), "a table has most of what it draws", node)
         need(any(each.op_type == THREEFRY for g in subgraphs(node) for each in g), reason, node)
         around = b.nodes_of(node.graph, THREEFRY)
         need(around, reason, node)

@@ -12,10 +12,41 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import fixed
-from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import first, is_private, maker_of
-from hlo2onnx.raising.rules.nn.convolution import Window
+
+
+class Window:
+    """The kernel positions of a convolution of static size.
+
+    Attributes:
+        batch: The batch size.
+        kernel: Outputs, channels, and the kernel's extent along each spatial axis.
+        places: The number of positions along each spatial axis.
+        pads: Zeros before, then after, each spatial axis.
+        strides: Steps between positions along each spatial axis.
+        dilations: Steps between elements under the kernel along each spatial axis.
+
+    Raises:
+        Refusal: Sizes are symbolic, or channels are in groups.
+    """
+
+    def __init__(self, node: oir.Node) -> None:
+        x, weights = node.inputs[:2]
+        assert x is not None and weights is not None
+        image, kernel = static_shape(x), static_shape(weights)
+        places = static_shape(node.outputs[0])
+        need(image and kernel and places, "sizes are symbolic", node)
+        assert image is not None and kernel is not None and places is not None
+        need(0 not in (*image, *kernel, *places), "it is empty", node)
+        need(node.attributes.get_int("group", 1) == 1, "channels are in groups", node)
+        need(node.attributes.get_string("auto_pad", "NOTSET") == "NOTSET", "auto_pad", node)
+        self.batch, self.kernel, self.places = image[0], kernel, places[2:]
+        rank = len(self.places)
+        self.pads = tuple(node.attributes.get_ints("pads", [0] * 2 * rank))
+        self.strides = tuple(node.attributes.get_ints("strides", [1] * rank))
+        self.dilations = tuple(node.attributes.get_ints("dilations", [1] * rank))
 
 
 class ConvToMatMul(Rule):
