@@ -48,7 +48,7 @@ def _layer(node: oir.Node) -> _Layer:
     """The convolution that a sum, difference, product or quotient reads.
 
     Raises:
-        Refusal: There is none, others read it, its type is too coarse, or its bias is computed.
+        Refusal: There is none, others read it, the weights are not f32 or f64, or its bias is computed.
     """
     swaps = node.op_type in ("Add", "Mul")
     for value, other in both_orders(node)[: 1 + swaps]:
@@ -58,7 +58,7 @@ def _layer(node: oir.Node) -> _Layer:
         need(is_private(value), "others read it", maker)
         _, weights, bias = (*maker.inputs, None)[:3]
         assert weights is not None
-        need(dtype_of(weights) in _TYPES, "its type is too coarse", weights)
+        need(dtype_of(weights) in _TYPES, "the weights have fewer digits than f32", weights)
         need(bias is None or bias.const_value is not None, "its bias is computed", bias)
         return _Layer(maker, weights, bias, other)
     raise Refusal("no operand is a convolution", node)

@@ -81,7 +81,11 @@ def _steps_to(value: oir.Value) -> _Steps:
     zero, low, high, rounds = None, -math.inf, math.inf, 0
     for _ in range(_LONGEST):
         node = value.producer()
-        need(node is not None and not node.domain, "no such expression", value)
+        need(
+            node is not None and not node.domain,
+            "it is not computed by operators of ONNX alone",
+            value,
+        )
         assert node is not None
         inner = _unguarded(node)
         if inner is not None:
