@@ -48,7 +48,8 @@ def _layer(node: oir.Node) -> _Layer:
     """The convolution that a sum, difference, product or quotient reads.
 
     Raises:
-        Refusal: There is none, others read it, the weights are not f32 or f64, or its bias is computed.
+        Refusal: There is none, others read it, its weights are not f32 or f64, or its bias is
+            computed.
     """
     swaps = node.op_type in ("Add", "Mul")
     for value, other in both_orders(node)[: 1 + swaps]:
