@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from hlo2onnx.errors import OverBudgetError
 from hlo2onnx.frontend.signature import Signature
 from hlo2onnx.runtime.calling import from_model, to_model
 from hlo2onnx.verify.budget import MODEL, Budget
-from hlo2onnx.verify.runners import IN_THIS_PROCESS, Runner
+from hlo2onnx.verify.runners import IN_THIS_PROCESS, OnnxRuntime, Runner
 
 _LEAST = 2
 """Count of runs in any time."""
@@ -36,6 +36,13 @@ class Candidate:
     runner: Runner = IN_THIS_PROCESS
     denormals: str = "keep"
     ignores_nan: bool = False
+
+    def limited(self, limit: Callable[[], float]) -> Candidate:
+        """The candidate, whose runs in this process take no more than some seconds."""
+        runner = self.runner
+        if isinstance(runner, OnnxRuntime):
+            runner = replace(runner, limit=limit)
+        return replace(self, runner=runner)
 
     def runs(
         self,

@@ -35,7 +35,7 @@ class Comparison:
         remark: The judgement, if it does not use the elements of XLA's result.
         errors: The distribution of the errors, and the worst elements.
         says_little: Why the comparison says little, although it is ok. See
-            `hlo2onnx.verify.spread`.
+            `hlo2onnx.verify.tolerance`.
         sample: The inputs of the comparison, if there were several.
     """
 

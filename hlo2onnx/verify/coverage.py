@@ -1,32 +1,23 @@
-"""Which guards of a program the inputs of a verification have reached."""
+"""Which guards of a program inputs reach: an instrumented program tells."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
+from jaxlib.mlir import ir
 
+from hlo2onnx.frontend.mlir.functions import function_type, functions_of
 from hlo2onnx.frontend.mlir.locations import OriginReader
-from hlo2onnx.verify.instrument import Place
+from hlo2onnx.frontend.signature import Port
+from hlo2onnx.verify.guards import NAN
+from hlo2onnx.verify.input_flow import InputFlow
+from hlo2onnx.verify.instrument import ENDLESS, Instrumentation, Place
+from hlo2onnx.verify.roles import roles_of
+from hlo2onnx.verify.xla import Compile, module_bytecode
 
-_PHRASES = {
-    "above the bound": "a value above its constant",
-    "above the integers": "a float above the integers",
-    "above the range": "a value above the range",
-    "below the bound": "a value below its constant",
-    "below the integers": "a float below the integers",
-    "below the range": "a value below the range",
-    "false": "a false condition",
-    "index above its limit": "an index above its limit",
-    "index below 0": "an index below 0",
-    "not taken": "a false condition",
-    "taken": "a true condition",
-    "not finite": "a value that is not finite",
-    "shift of all bits": "a shift of all bits",
-    "true": "a true condition",
-}
-"""Sides, as the end of a sentence."""
 SHOWN = 6
 """Limit of the sides in the text."""
 
@@ -62,25 +53,80 @@ class Coverage:
         return text
 
 
-def coverage_of(places: Sequence[Place], reached: np.ndarray, unobserved: int) -> Coverage:
-    """The coverage of all runs.
+class Probe:
+    """A program that tells which guards its runs reach.
+
+    Attributes:
+        roles: The values of each input that matter.
+        places: The sides of the guards.
 
     Args:
-        places: The sides.
-        reached: Whether a run has reached each.
-        unobserved: Count of guards that are not observed.
+        module: The module operation. It changes.
+        ports: The inputs.
+        arguments: Converts inputs to the arguments of `main`.
+        results: Places of the outputs among its results.
+        compiled: Compiles it.
+
+    Raises:
+        VerificationError: XLA does not compile the program.
     """
-    read = OriginReader()
-    counted = [pair for pair in zip(places, reached, strict=True) if pair[0].is_counted]
-    missed = []
-    for place in (place for place, is_reached in counted if not is_reached):
-        sources = (read(location).source for location in place.locations)
-        source = next(filter(None, sources), "")
-        case = f"{place.op} with {_PHRASES.get(place.what, place.what)}"
-        missed.append(case + (f" ({source})" if source else ""))
-    return Coverage(
-        sum(bool(is_reached) for _, is_reached in counted),
-        len(counted),
-        tuple(dict.fromkeys(missed)),
-        unobserved,
-    )
+
+    def __init__(
+        self,
+        module: ir.Operation,
+        ports: Sequence[Port],
+        arguments: Callable[[Sequence[np.ndarray]], Iterable[np.ndarray]],
+        results: Sequence[int],
+        compiled: Compile,
+    ) -> None:
+        flow = InputFlow(module, {port.position: index for index, port in enumerate(ports)})
+        self.roles = roles_of(flow, ports)
+        instrumented = Instrumentation(module, flow)
+        self.places, self._unobserved = instrumented.places, instrumented.unobserved
+        self._flags = np.array(instrumented.flags, np.int64)
+        self._arguments = arguments
+        self._wanted = list(results)
+        if self.places:
+            every = function_type(functions_of(module)["main"]).results
+            self._wanted.append(len(every) - 1)
+        self._program = compiled(module_bytecode(module))
+
+    def nans(self, reached: np.ndarray) -> tuple[bool, bool]:
+        """Whether a run that reaches these sides takes the maximum or minimum of NaN, and whether
+        it converts NaN to an integer."""
+        ops = [place.op for place in self._of(reached) if place.what == NAN]
+        return any(op != "convert" for op in ops), "convert" in ops
+
+    def is_endless(self, reached: np.ndarray) -> bool:
+        """Whether a run that reaches these sides has a loop of too many trips. Its results are
+        wrong."""
+        return any(place.what == ENDLESS for place in self._of(reached))
+
+    def coverage(self, reached: np.ndarray) -> Coverage | None:
+        """The coverage of runs that reach these sides; None without guards."""
+        read = OriginReader()
+        missed = []
+        for place in self._of(~reached):
+            if place.is_counted:
+                sources = (read(location).source for location in place.locations)
+                source = next(filter(None, sources), "")
+                missed.append(f"{place.op} with {place.what}" + (f" ({source})" if source else ""))
+        total = sum(place.is_counted for place in self.places)
+        if not total and not self._unobserved:
+            return None
+        return Coverage(total - len(missed), total, tuple(dict.fromkeys(missed)), self._unobserved)
+
+    def _of(self, flags: np.ndarray) -> Iterator[Place]:
+        return compress(self.places, flags)
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+        """The outputs, and whether the run reaches each side.
+
+        Raises:
+            VerificationError: XLA does not run the program.
+        """
+        found = self._program(self._arguments(arrays), self._wanted)
+        reached = np.zeros(len(self.places), bool)
+        if self.places:
+            np.logical_or.at(reached, self._flags, found.pop())
+        return found, reached

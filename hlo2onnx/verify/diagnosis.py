@@ -26,7 +26,7 @@ from hlo2onnx.verify.divergence import Divergence, ModelNode, ProgramOp, Tensor
 from hlo2onnx.verify.output_judge import OutputJudge
 from hlo2onnx.verify.points import Point, points_of
 from hlo2onnx.verify.reference import Reference
-from hlo2onnx.verify.rounded_weights import round_constants
+from hlo2onnx.verify.rounding import round_constants
 from hlo2onnx.verify.rule_tests import RuleTests
 from hlo2onnx.verify.runners import IN_THIS_PROCESS, Runner, Start
 from hlo2onnx.verify.search import Found, Search

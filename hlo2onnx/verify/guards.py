@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
 from jaxlib.mlir import ir
 
+from hlo2onnx.frontend.mlir.attributes import to_python
 from hlo2onnx.frontend.mlir.types import element_type, is_complex, is_tensor, numpy_type, shape_of
 from hlo2onnx.frontend.mlir.values import MlirValue, dense, made
 from hlo2onnx.verify.element_kinds import is_integer
-from hlo2onnx.verify.index_limits import indices_of
 from hlo2onnx.verify.input_flow import Flow
 
 
@@ -25,7 +26,7 @@ class Side:
     """One side of a guard.
 
     Attributes:
-        what: Its name: "index below 0".
+        what: Its name: "an index below 0".
         emit: Makes a tensor of i1 at the insertion point, true where the side is reached.
         is_counted: Whether it counts for the coverage.
     """
@@ -67,8 +68,10 @@ def _of_indices(value: MlirValue, limits: Sequence[int], axis: int | None) -> li
     bounds = np.broadcast_to(np.array(limits).clip(0, most).reshape(along or ()), shape)
     sides = []
     if dtype.kind != "u":
-        sides.append(Side("index below 0", lambda: compared("LT", value, 0)))
-    sides.append(Side("index above its limit", lambda: compared("GT", value, bounds.astype(dtype))))
+        sides.append(Side("an index below 0", lambda: compared("LT", value, 0)))
+    sides.append(
+        Side("an index above its limit", lambda: compared("GT", value, bounds.astype(dtype)))
+    )
     return sides
 
 
@@ -77,8 +80,8 @@ def _of_clamp(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
     if not flows[1].inputs:
         return []
     return [
-        Side("below the range", lambda: _below(x, low)),
-        Side("above the range", lambda: _below(high, x)),
+        Side("a value below the range", lambda: _below(x, low)),
+        Side("a value above the range", lambda: _below(high, x)),
     ]
 
 
@@ -105,8 +108,8 @@ def _of_bound(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
 
 def _around(x: MlirValue, bound: MlirValue) -> list[Side]:
     return [
-        Side("below the bound", lambda: compared("LT", x, bound)),
-        Side("above the bound", lambda: compared("GT", x, bound)),
+        Side("a value below its constant", lambda: compared("LT", x, bound)),
+        Side("a value above its constant", lambda: compared("GT", x, bound)),
     ]
 
 
@@ -126,8 +129,8 @@ def _of_select(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
         return []
     predicate = operation.operands[0]
     return [
-        Side("true", lambda: predicate),
-        Side("false", lambda: made("not", predicate.type, predicate)),
+        Side("a true condition", lambda: predicate),
+        Side("a false condition", lambda: made("not", predicate.type, predicate)),
     ]
 
 
@@ -165,7 +168,7 @@ def _of_shift(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
     bits = ml_dtypes.iinfo(dtype).bits
     if bits > int(ml_dtypes.iinfo(dtype).max):
         return []
-    return [Side("shift of all bits", lambda: compared("GE", amount, bits))]
+    return [Side("a shift of all bits", lambda: compared("GE", amount, bits))]
 
 
 def _of_convert(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
@@ -176,9 +179,9 @@ def _of_convert(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
     info, largest = ml_dtypes.iinfo(to), float(ml_dtypes.finfo(dtype).max)
     sides = [Side(NAN, lambda: compared("NE", x, x))]
     if float(info.max) < largest:
-        sides.append(Side("above the integers", lambda: compared("GT", x, float(info.max))))
+        sides.append(Side("a float above the integers", lambda: compared("GT", x, float(info.max))))
     if -float(info.min) < largest:
-        sides.append(Side("below the integers", lambda: compared("LT", x, float(info.min))))
+        sides.append(Side("a float below the integers", lambda: compared("LT", x, float(info.min))))
     return sides
 
 
@@ -186,7 +189,7 @@ def _of_is_finite(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
     (result,) = operation.results
     if not flows[0].inputs:
         return []
-    return [Side("not finite", lambda: made("not", result.type, result))]
+    return [Side("a value that is not finite", lambda: made("not", result.type, result))]
 
 
 def _of_window(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
@@ -223,17 +226,82 @@ _SIDES: dict[str, Callable[[ir.Operation, Sequence[Flow]], list[Side]]] = {
 }
 
 
+# -- indices --------------------------------------------------------------------------------------
+
+
+class Indices(NamedTuple):
+    """An operand of indices.
+
+    Attributes:
+        operand: Its place among the operands.
+        limits: The largest valid index of each component.
+        axis: The axis of the components; None if the operand has one component.
+    """
+
+    operand: int
+    limits: tuple[int, ...]
+    axis: int | None
+
+
+def indices_of(operation: ir.Operation) -> list[Indices]:
+    """The operands of an op that are indices into another operand."""
+    name = operation.name
+    if name == "stablehlo.gather":
+        return [_of_gather(operation)]
+    if name == "stablehlo.scatter":
+        return [_of_scatter(operation)]
+    if name == "stablehlo.dynamic_slice":
+        return _of_slices(operation, 1, shape_of(operation.results[0].type))
+    if name == "stablehlo.dynamic_update_slice":
+        return _of_slices(operation, 2, shape_of(operation.operands[1].type))
+    return []
+
+
+def _of_slices(operation: ir.Operation, first: int, sizes: tuple[int | None, ...]) -> list[Indices]:
+    extents = shape_of(operation.operands[0].type)
+    return [
+        Indices(first + axis, ((extent or 0) - (size or 0),), None)
+        for axis, (extent, size) in enumerate(zip(extents, sizes, strict=True))
+    ]
+
+
+def _of_gather(operation: ir.Operation) -> Indices:
+    numbers = to_python(operation.attributes["dimension_numbers"])
+    sizes = to_python(operation.attributes["slice_sizes"])
+    extents = shape_of(operation.operands[0].type)
+    limits = tuple((extents[dim] or 0) - sizes[dim] for dim in numbers.start_index_map)
+    return Indices(1, limits, _component_axis(operation, 1, numbers.index_vector_dim))
+
+
+def _of_scatter(operation: ir.Operation) -> Indices:
+    numbers = to_python(operation.attributes["scatter_dimension_numbers"])
+    count = (len(operation.operands) - 1) // 2
+    extents = shape_of(operation.operands[0].type)
+    updates = shape_of(operation.operands[count + 1].type)
+    absent = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
+    window_dims = [dim for dim in range(len(extents)) if dim not in absent]
+    pairs = zip(window_dims, numbers.update_window_dims, strict=True)
+    windows = {dim: updates[place] or 0 for dim, place in pairs}
+    limits = tuple(
+        (extents[dim] or 0) - windows.get(dim, 1) for dim in numbers.scattered_dims_to_operand_dims
+    )
+    return Indices(count, limits, _component_axis(operation, count, numbers.index_vector_dim))
+
+
+def _component_axis(operation: ir.Operation, operand: int, axis: int) -> int | None:
+    return axis if axis < len(shape_of(operation.operands[operand].type)) else None
+
+
 # -- ops ------------------------------------------------------------------------------------------
 
 
 def compared(direction: str, x: MlirValue, y: MlirValue | np.ndarray | float) -> MlirValue:
     """The comparison of a tensor with one of the same shape, an array or a number."""
-    shape, dtype = _array_type(x)
+    shape, _ = _array_type(x)
     if isinstance(y, np.ndarray):
         y = constant(y, x.type)
     elif isinstance(y, int | float):
-        scalar = ir.RankedTensorType.get([], ir.RankedTensorType(x.type).element_type)
-        y = broadcast(constant(np.array(y).astype(dtype), scalar), x.type)
+        y = filled(y, x.type)
     flags = ir.RankedTensorType.get(shape, ir.IntegerType.get_signless(1))
     kind = ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>")
     return made("compare", flags, x, y, comparison_direction=kind)
@@ -248,6 +316,36 @@ def broadcast(scalar: MlirValue, mlir_type: ir.Type) -> MlirValue:
     """A scalar as a tensor of this type."""
     none = ir.DenseI64ArrayAttr.get([])
     return made("broadcast_in_dim", mlir_type, scalar, broadcast_dimensions=none)
+
+
+def filled(number: float, mlir_type: ir.Type) -> MlirValue:
+    """A tensor of one number."""
+    scalar = _scalar_of(mlir_type)
+    array = np.array(number).astype(numpy_type(element_type(scalar)))
+    one = constant(array, scalar)
+    return broadcast(one, mlir_type) if shape_of(mlir_type) else one
+
+
+def reduced(name: str, value: MlirValue, start: float) -> MlirValue:
+    """The elements joined by an op, as a scalar."""
+    scalar = _scalar_of(value.type)
+    reduction = ir.Operation.create(
+        "stablehlo.reduce",
+        [scalar],
+        [value, filled(start, scalar)],
+        {"dimensions": ir.DenseI64ArrayAttr.get(list(range(len(shape_of(value.type)))))},
+        regions=1,
+    )
+    unknown = ir.Location.unknown()
+    block = reduction.regions[0].blocks.append(scalar, scalar, arg_locs=[unknown, unknown])
+    with ir.InsertionPoint(block):
+        joined = made(name, scalar, *block.arguments)
+        ir.Operation.create("stablehlo.return", operands=[joined])
+    return reduction.result
+
+
+def _scalar_of(mlir_type: ir.Type) -> ir.Type:
+    return ir.RankedTensorType.get([], ir.RankedTensorType(mlir_type).element_type)
 
 
 def _array_type(value: MlirValue) -> tuple[tuple[int, ...], np.dtype]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
 
@@ -39,18 +39,22 @@ class Flow:
         inputs: The inputs that it depends on, as bits.
         formulas: Formulas of some of its elements.
         numbers: Some of its elements, if it is a constant.
+        terms: The inputs of which it is a sum of terms, as bits: it is not negative if they are
+            not.
     """
 
     inputs: int = 0
     formulas: frozenset[Formula] = frozenset()
     numbers: tuple[float, ...] = ()
+    terms: int = 0
 
     def __or__(self, other: Flow) -> Flow:
         formulas = self.formulas | other.formulas
         if len(formulas) > _MOST:
             formulas = frozenset(sorted(formulas)[:_MOST])
         numbers = tuple(dict.fromkeys((*self.numbers, *other.numbers)))[:_MOST]
-        return Flow(self.inputs | other.inputs, formulas, numbers)
+        terms = self.terms | other.terms
+        return Flow(self.inputs | other.inputs, formulas, numbers, terms)
 
     def mapped(self, function: Callable[[float, float], tuple[float, float]]) -> Flow:
         """The flow with other scales and offsets."""
@@ -81,7 +85,15 @@ _OWN_RESULTS = frozenset({"stablehlo.optimization_barrier", "stablehlo.sort"})
 """Ops whose results have the elements of the operands at the same place."""
 _UPDATES = {"stablehlo.dynamic_update_slice": 1, "stablehlo.scatter": 2}
 """Ops with one result whose elements are those of the first operand, or of this one."""
-_SUMS = frozenset({"stablehlo.add"})
+_KEEP_SIGN = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "broadcast_in_dim", "convert", "divide", "dynamic_broadcast_in_dim", "dynamic_reshape",
+        "dynamic_slice", "gather", "reduce", "reshape", "reverse", "slice", "transpose",
+    )
+)  # fmt: skip
+"""Ops whose result is not negative if their first operand is not. A divisor is taken to be
+positive."""
 
 
 class InputFlow(BlockEvaluator[Flow]):
@@ -110,12 +122,10 @@ class InputFlow(BlockEvaluator[Flow]):
         arguments = []
         for position in range(len(block.arguments)):
             port = ports.get(position)
-            is_input = port is not None
-            arguments.append(
-                Flow(1 << port, frozenset({Formula(port)}))
-                if is_input and port is not None
-                else Flow()
-            )
+            if port is None:
+                arguments.append(Flow())
+            else:
+                arguments.append(Flow(1 << port, frozenset({Formula(port)}), terms=1 << port))
         self.outputs = self.block(block, arguments)
 
     def captured(self, value: MlirValue) -> Flow:
@@ -144,7 +154,7 @@ class InputFlow(BlockEvaluator[Flow]):
             return [Flow(x.inputs | inputs, x.formulas) for x in operands]
         if count != 1:
             return [Flow(_inputs(operands))] * count
-        return [_result(operation, operands)]
+        return [replace(_result(operation, operands), terms=_terms(name, operands))]
 
     def _called(self, operation: ir.Operation, operands: list[Flow]) -> Sequence[Flow]:
         key = (str(operation.attributes["callee"]), tuple(operands))
@@ -159,6 +169,7 @@ class InputFlow(BlockEvaluator[Flow]):
         self, operation: ir.Operation, state: list[Flow], known: Mapping[MlirValue, Flow]
     ) -> list[Flow]:
         condition, body = (region.blocks[0] for region in operation.regions)
+        state = [replace(x, terms=0) for x in state]
         for _ in range(_ROUNDS):
             (going,) = self.block(condition, state, known)
             self.of_conditions |= going.inputs
@@ -209,6 +220,23 @@ def _result(operation: ir.Operation, operands: list[Flow]) -> Flow:
     if name == "stablehlo.reduce":
         return Flow(inputs, _reduced(operation, operands[0]).formulas)
     return Flow(inputs, _affine(name, operands).formulas)
+
+
+def _terms(name: str, operands: list[Flow]) -> int:
+    """The inputs of which the result of an op is a sum of terms.
+
+    The moments of an optimizer are an example: 0.999 * moment + 0.001 * gradient * gradient.
+    """
+    if name in _KEEP_SIGN:
+        return operands[0].terms
+    if name == "stablehlo.select":
+        operands = operands[1:]
+    elif name == "stablehlo.multiply":
+        if all(x.inputs for x in operands):
+            return 0
+    elif name not in ("stablehlo.add", "stablehlo.concatenate"):
+        return 0
+    return reduce(int.__or__, (x.terms for x in operands), 0)
 
 
 def _numbers(operation: ir.Operation) -> tuple[float, ...]:
@@ -265,7 +293,7 @@ def _with_number(name: str, x: Flow, number: float, place: int) -> Flow:
 def _reduced(operation: ir.Operation, x: Flow) -> Flow:
     """The flow of a reduction, for inputs whose elements are all the same."""
     body = [item.name for item in operations_in(operation.regions[0].blocks[0])]
-    if body[0] not in _SUMS or len(body) != 2:
+    if body[0] != "stablehlo.add" or len(body) != 2:
         return x
     before = math.prod(dim or 1 for dim in shape_of(operation.operands[0].type))
     count = before / max(1, math.prod(dim or 1 for dim in shape_of(operation.results[0].type)))

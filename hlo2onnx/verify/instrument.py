@@ -6,19 +6,18 @@ vectors of their blocks. A loop joins those of its trips.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.attributes import keys_of, text_of
 from hlo2onnx.frontend.mlir.functions import function_type, functions_of, set_function_type
 from hlo2onnx.frontend.mlir.types import shape_of
 from hlo2onnx.frontend.mlir.values import MlirValue, made, operations_in, operations_of
-from hlo2onnx.verify.guards import Side, compared, constant, sides_of
+from hlo2onnx.verify.guards import Side, compared, filled, reduced, sides_of
 from hlo2onnx.verify.input_flow import InputFlow
 
 LIMIT = 512
@@ -100,15 +99,19 @@ class Instrumentation:
 
     def _block(self, block: ir.Block) -> _Flags | None:
         """The flags of a block, before its terminator."""
-        found: list[_Flags] = []
-        for operation, following in pairwise(operations_in(block)):
-            flags = self._operation(operation, following)
-            if flags is not None:
-                found.append(flags)
-        if not found:
-            return None
+        found = [self._operation(*pair) for pair in pairwise(operations_in(block))]
         with ir.InsertionPoint(operations_in(block)[-1]):
             return _joined(found)
+
+    def _entered(
+        self, operation: ir.Operation, what: str, block: ir.Block, flags: _Flags | None
+    ) -> _Flags | None:
+        """The flags of a block, and one that tells that a run enters it."""
+        if len(self.places) >= LIMIT:
+            return flags
+        place = self._place(operation, what)
+        with ir.InsertionPoint(operations_in(block)[-1]):
+            return _joined([_Flags((place,), filled(True, _vector_type(1))), flags])
 
     def _operation(self, operation: ir.Operation, following: ir.Operation) -> _Flags | None:
         name = operation.name
@@ -158,33 +161,25 @@ class Instrumentation:
     def _case(self, operation: ir.Operation) -> _Flags | None:
         flows = self._flow.operands.get(operation)
         depends = flows is not None and bool(flows[0].inputs)
+        blocks = [region.blocks[0] for region in operation.regions]
         parts: list[_Flags | None] = []
-        for index, region in enumerate(operation.regions):
-            block = region.blocks[0]
+        for index, block in enumerate(blocks):
             flags = self._block(block)
-            if depends and len(self.places) < LIMIT:
+            if depends:
+                what = f"branch {index}"
                 if operation.name == "stablehlo.if":
-                    what = "not taken" if index else "taken"
-                else:
-                    what = f"branch {index}"
-                place = self._place(operation, what)
-                with ir.InsertionPoint(operations_in(block)[-1]):
-                    taken = _Flags((place,), _filled(1, True))
-                    flags = taken if flags is None else _joined([taken, flags])
+                    what = "a false condition" if index else "a true condition"
+                flags = self._entered(operation, what, block, flags)
             parts.append(flags)
-        places = tuple(place for part in parts if part is not None for place in part.places)
-        if not places:
+        found = [part for part in parts if part is not None]
+        if not found:
             return None
-        for index, (region, part) in enumerate(zip(operation.regions, parts, strict=True)):
-            block = region.blocks[0]
+        for block, part in zip(blocks, parts, strict=True):
             with ir.InsertionPoint(operations_in(block)[-1]):
-                counts = [0 if other is None else len(other.places) for other in parts]
-                vectors = [_filled(count, False) for count in counts if count]
-                own = sum(1 for count in counts[:index] if count)
-                if part is not None:
-                    vectors[own] = part.vector
+                vectors = [x.vector if x is part else filled(False, x.vector.type) for x in found]
                 vector = _concatenated(vectors)
             _return_also(block, vector)
+        places = tuple(place for part in found for place in part.places)
         made_op = _with_result(operation, [], [_vector_type(len(places))])
         return _Flags(places, made_op.results[-1])
 
@@ -194,11 +189,8 @@ class Instrumentation:
             operation = _with_counter(operation)
         condition, body = (region.blocks[0] for region in operation.regions)
         flags = self._block(body)
-        if depends and len(self.places) < LIMIT:
-            place = self._place(operation, "a trip")
-            with ir.InsertionPoint(operations_in(body)[-1]):
-                ran = _Flags((place,), _filled(1, True))
-                flags = ran if flags is None else _joined([ran, flags])
+        if depends:
+            flags = self._entered(operation, "a trip", body, flags)
         if flags is not None:
             condition.add_argument(flags.vector.type, operation.location)
             before = body.add_argument(flags.vector.type, operation.location)
@@ -206,7 +198,7 @@ class Instrumentation:
                 vector = made("or", flags.vector.type, before, flags.vector)
             _return_also(body, vector)
             with ir.InsertionPoint(operation):
-                start = _filled(len(flags.places), False)
+                start = filled(False, _vector_type(len(flags.places)))
             operation = _with_result(operation, [start])
             flags = _Flags(flags.places, operation.results[-1])
         if not depends:
@@ -215,7 +207,7 @@ class Instrumentation:
             counter = operation.results[-1 if flags is None else -2]
             is_over = _any(compared("GE", counter, TRIPS))
             over = _Flags((self._place(operation, ENDLESS, is_counted=False),), is_over)
-            return over if flags is None else _joined([flags, over])
+            return _joined([flags, over])
 
 
 _GUARDS = frozenset({"stablehlo.case", "stablehlo.if", "stablehlo.clamp", "stablehlo.select"})
@@ -225,13 +217,15 @@ def _is_guard(operation: ir.Operation) -> bool:
     return operation.name in _GUARDS
 
 
-def _joined(found: Sequence[_Flags]) -> _Flags:
+def _joined(found: Iterable[_Flags | None]) -> _Flags | None:
     """The flags of several vectors. Vectors of the same places are united."""
     by_places: dict[tuple[int, ...], MlirValue] = {}
-    for places, vector in found:
+    for places, vector in filter(None, found):
         if places in by_places:
             vector = made("or", vector.type, by_places[places], vector)
         by_places[places] = vector
+    if not by_places:
+        return None
     every = tuple(place for places in by_places for place in places)
     return _Flags(every, _concatenated(list(by_places.values())))
 
@@ -244,33 +238,14 @@ def _concatenated(vectors: Sequence[MlirValue]) -> MlirValue:
     return made("concatenate", _vector_type(count), *vectors, dimension=axis)
 
 
-def _filled(count: int, value: bool) -> MlirValue:
-    return constant(np.full(count, value), _vector_type(count))
-
-
 def _vector_type(count: int) -> ir.Type:
     return ir.RankedTensorType.get([count], ir.IntegerType.get_signless(1))
 
 
 def _any(flags: MlirValue) -> MlirValue:
     """Whether an element is true, as a vector of 1."""
-    rank = len(shape_of(flags.type))
-    scalar = ir.RankedTensorType.get([], ir.IntegerType.get_signless(1))
-    if rank:
-        start = constant(np.array(False), scalar)
-        reduction = ir.Operation.create(
-            "stablehlo.reduce",
-            [scalar],
-            [flags, start],
-            {"dimensions": ir.DenseI64ArrayAttr.get(list(range(rank)))},
-            regions=1,
-        )
-        unknown = ir.Location.unknown()
-        block = reduction.regions[0].blocks.append(scalar, scalar, arg_locs=[unknown, unknown])
-        with ir.InsertionPoint(block):
-            either = made("or", scalar, *block.arguments)
-            ir.Operation.create("stablehlo.return", operands=[either])
-        flags = reduction.results[0]
+    if shape_of(flags.type):
+        flags = reduced("or", flags, False)
     return made("reshape", _vector_type(1), flags)
 
 
@@ -294,10 +269,10 @@ def _with_counter(operation: ir.Operation) -> ir.Operation:
     last.erase()
     count = body.add_argument(i32, operation.location)
     with ir.InsertionPoint(operations_in(body)[-1]):
-        more = made("add", i32, count, constant(np.array(1, np.int32), i32))
+        more = made("add", i32, count, filled(1, i32))
     _return_also(body, more)
     with ir.InsertionPoint(operation):
-        start = constant(np.array(0, np.int32), i32)
+        start = filled(0, i32)
     return _with_result(operation, [start])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -14,20 +14,16 @@ import numpy as np
 from hlo2onnx.errors import OverBudgetError, VerificationError
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.runtime.sessions import check_model
-from hlo2onnx.verify.budget import XLA, Budget
+from hlo2onnx.verify.budget import Budget
 from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.compare import Comparison, Verification, compare
 from hlo2onnx.verify.element_kinds import without_denormals
 from hlo2onnx.verify.nonunique_outputs import Choices
 from hlo2onnx.verify.reference import Reference
-from hlo2onnx.verify.runners import OnnxRuntime
 from hlo2onnx.verify.sensitivity import Run, Slack, differences, movements
 from hlo2onnx.verify.settings import Settings
-from hlo2onnx.verify.shape_dependence import notes_on_shapes
-from hlo2onnx.verify.spread import weakness
-from hlo2onnx.verify.tolerance import tolerance_of
-from hlo2onnx.verify.trial import Inputs, Trial
-from hlo2onnx.verify.trial_inputs import TrialMaker
+from hlo2onnx.verify.tolerance import tolerance_of, weakness
+from hlo2onnx.verify.trial import Trial, TrialMaker, given_trials
 
 Arrays = Sequence[np.ndarray]
 Runs = list[list[Comparison]]
@@ -84,7 +80,7 @@ class Judge:
         self._seconds = math.inf
         begin = time.monotonic()
         if given is not None:
-            self.trials = self._trials_of([Inputs(*item) for item in given])
+            self.trials = given_trials(source.signature, self.reference, given)
         else:
             made = TrialMaker(
                 source, self.reference, settings.seed, settings.samples, settings.each_sizes
@@ -97,20 +93,7 @@ class Judge:
                 self._seconds = max(_SECONDS, _SHARE * (time.monotonic() - begin))
 
         # A wrong model may have no last trip where XLA has one.
-        self._may_last = any(self.reference.may_not_end(x.arrays) for x in self.trials[:1])
-
-    def _trials_of(self, inputs: Sequence[Inputs]) -> list[Trial]:
-        """The trials of the user's inputs, as many as there is time for after the first."""
-        found: list[Trial] = []
-        for item in inputs:
-            begin = time.monotonic()
-            try:
-                run = self.reference.again if found else self.reference
-                found.append(Trial(item, run(item.arrays)))
-            except OverBudgetError:
-                self._budget.leave_out(item.kind)
-            self._budget.measured(XLA, time.monotonic() - begin)
-        return found
+        self._may_last = any(self.reference.at(x.arrays).may_not_end for x in self.trials[:1])
 
     def __call__(self, candidate: Candidate) -> Verification:
         """Compares a model with XLA's results, in all trials.
@@ -119,7 +102,7 @@ class Judge:
             VerificationError: The model is not valid, or it does not run.
         """
         check_model(candidate.model)
-        candidate = self._limited(candidate)
+        candidate = candidate.limited(partial(self._budget.limit_of_model, self._may_last))
         runner = candidate.runner
         policy = candidate.denormals if runner.can_flush else "keep"
         notes = [*self._notes, *self._nan_notes()]
@@ -144,7 +127,7 @@ class Judge:
             if not runner.can_flush and not all(_all_ok(*runs) for runs in found):
                 notes.append(f"XLA flushes denormals to zero; {runner.title} may keep them")
         bad_trials = [x for x, runs in zip(trials, found, strict=True) if not _all_ok(*runs)]
-        notes.extend(notes_on_shapes(self.reference, self.signature, bad_trials))
+        notes.extend(self._shape_notes(bad_trials))
         if self._are_made:
             found = self._without_doubtful(trials, found, notes)
         optimized, *others = (
@@ -165,14 +148,6 @@ class Judge:
             runtime=runner.title,
             left_out=tuple(self._budget.left_out),
         )
-
-    def _limited(self, candidate: Candidate) -> Candidate:
-        """The candidate, whose runs after the first end with the time."""
-        runner = candidate.runner
-        if not isinstance(runner, OnnxRuntime):
-            return candidate
-        limit = partial(self._budget.limit_of_model, self._may_last)
-        return replace(candidate, runner=replace(runner, limit=limit))
 
     def _judged_finally(self, candidate: Candidate, trials: Sequence[Trial]) -> list[Runs]:
         """The comparisons of each trial, or of those for which there is time, with all evidence."""
@@ -253,51 +228,53 @@ class Judge:
             is_known: Whether the verdict is known, and XLA's results suffice.
             is_final: Whether no other run of the model follows.
         """
-        unknown: list[np.ndarray | None] = [None] * len(trial.expected)
-        runs = [self._compared(trial, actual, unknown) for actual in results]
+        exact: list[np.ndarray | None] = [None] * len(trial.expected)
+
+        def compared(slack: Sequence[Slack] | None = None) -> Runs:
+            return [self._compared(trial, actual, exact, slack) for actual in results]
+
+        runs = compared()
         if is_known or _all_ok(*runs):
             return runs
         if self._are_made:
             # The instrumentation of the program may change how XLA rounds.
             with suppress(OverBudgetError):
                 trial = replace(trial, expected=self.reference.again(trial.arrays))
-            runs = [self._compared(trial, actual, unknown) for actual in results]
-        exact = unknown
+            runs = compared()
         if not _all_ok(*runs):
             exact = self.reference.in_f64(trial.arrays, trial.expected)
             if not is_final:  # flushed denormals are the better explanation of other integers
                 exact = [None if x is None or x.dtype.kind in "biu" else x for x in exact]
-            runs = [self._compared(trial, actual, exact) for actual in results]
+            runs = compared()
         if not _all_ok(*runs):
-            outputs, settings = self.signature.outputs, self._settings
-            try:
-                choices = Choices.of(
-                    self.reference,
-                    trial.arrays,
-                    outputs,
-                    trial.expected,
-                    settings.rtol,
-                    settings.atol,
-                )
-                if choices is not None:
-                    runs = [choices.judged(*pair) for pair in zip(runs, results, strict=True)]
-            except OverBudgetError:
-                self._budget.leave_out("other results of decompositions")
+            runs = self._with_choices(trial, results, runs)
         if is_final and not _all_ok(*runs):
-            steps = self.reference.steps(trial.arrays)
-            if moved := differences(steps, trial.arrays, trial.expected):
-                again = [self._compared(trial, actual, exact, moved) for actual in results]
-                runs = [_better(*pair, _AT_STEP) for pair in zip(runs, again, strict=True)]
-        if is_final and not _all_ok(*runs):
-            variants = self.reference.variants(trial.arrays)
-            each: list[Run] = [self.reference.again, *variants]
-            runs_of_xla: list[Run] = [partial(self._moved, run) for run in each]
-            for moved in movements(runs_of_xla, trial.arrays, trial.expected):
-                again = [self._compared(trial, actual, exact, moved) for actual in results]
-                runs = [_better(*pair, _AMPLIFIED) for pair in zip(runs, again, strict=True)]
+            for remark, moved in self._slacks(trial):
+                runs = [_better(*pair, remark) for pair in zip(runs, compared(moved), strict=True)]
                 if _all_ok(*runs):
                     break
         return runs
+
+    def _with_choices(self, trial: Trial, results: Sequence[Arrays], runs: Runs) -> Runs:
+        """The comparisons with the model's choices of results that are not unique."""
+        reference, arrays = self.reference.at(trial.arrays), trial.arrays
+        outputs, expected = self.signature.outputs, trial.expected
+        try:
+            if reference.opened() is not None:
+                choices = Choices(reference, arrays, outputs, expected, self._compare)
+                return [choices.judged(*pair) for pair in zip(runs, results, strict=True)]
+        except OverBudgetError:
+            self._budget.leave_out("other results of decompositions")
+        return runs
+
+    def _slacks(self, trial: Trial) -> Iterator[tuple[str, list[Slack]]]:
+        """The differences that come from rounding, and why."""
+        reference, arrays = self.reference.at(trial.arrays), trial.arrays
+        if steps := differences(reference.steps, arrays, trial.expected):
+            yield _AT_STEP, steps
+        runs: list[Run] = [reference.again, *reference.variants]
+        for moved in movements([partial(self._moved, x) for x in runs], arrays, trial.expected):
+            yield _AMPLIFIED, moved
 
     def _moved(self, run: Run, arrays: Arrays) -> Arrays:
         """A run on inputs or of a program that differ a little."""
@@ -329,7 +306,7 @@ class Judge:
     def _is_doubtful(self, trial: Trial) -> bool:
         if trial.meets_nan:
             return True
-        return trial.overflows(self.reference.widened_results(trial.arrays))
+        return trial.overflows(self.reference.at(trial.arrays).widened_results(trial.arrays))
 
     def _compared(
         self,
@@ -365,10 +342,25 @@ class Judge:
             if tolerance is not None:
                 tolerance = tolerance.with_given(self._settings.rtol, self._settings.atol)
             weak = weakness(arrays, tolerance)
-            if weak and not self.reference.depends(self.trials[0].arrays, port.position):
+            if weak and not self.reference.at(self.trials[0].arrays).depends(port.position):
                 weak = ""
             found.append(weak)
         return found
+
+    def _shape_notes(self, trials: Sequence[Trial]) -> list[str]:
+        """Notes on the sizes at which the user's function is not the program that was translated.
+
+        Args:
+            trials: Those in which the model differs.
+        """
+        by_sizes: dict[str, Trial] = {}
+        for trial in trials:
+            by_sizes.setdefault(trial.inputs.sizes, trial)
+        return [
+            f"at {sizes} the function is another program: Python code depends on the shape"
+            for sizes, trial in by_sizes.items()
+            if self.reference.is_another(trial.arrays, trial.expected)
+        ]
 
     def _nan_notes(self) -> list[str]:
         """Notes on outputs with NaN in XLA's own result."""

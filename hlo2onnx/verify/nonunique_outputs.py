@@ -4,7 +4,7 @@ For example, eigenvectors are unique only up to their signs, so XLA's can differ
 If outputs differ, the reference gets the model's choice:
 
 -   If outputs are elements of vectors, perhaps scaled, the model's vectors are read from them. If
-    these are as good as LAPACK's (see `factor_checks`), XLA computes the other outputs from them.
+    these are as good as LAPACK's, XLA computes the other outputs from them.
 -   Otherwise, our own algorithms, run in XLA, make the choice, if they are as good.
 
 An output that still differs is wrong. But it cannot be judged if the outputs of two such choices
@@ -13,9 +13,9 @@ differ as much.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +24,8 @@ from hlo2onnx.frontend.signature import Port
 from hlo2onnx.verify.compare import Comparison, compare
 from hlo2onnx.verify.decompositions import WHAT
 from hlo2onnx.verify.f64_reference import is_evaluation_of
-from hlo2onnx.verify.reference import Reference
-from hlo2onnx.verify.reference_with_factors import OpenReference, Results, Site
+from hlo2onnx.verify.reference import StaticReference
+from hlo2onnx.verify.reference_with_factors import Results, Site
 
 Arrays = Sequence[np.ndarray]
 
@@ -52,45 +52,31 @@ class Choices:
     """The references of one verification: with XLA's choices, with ours, and with others.
 
     Args:
-        opened: The program, open at its decompositions.
+        reference: A program that has decompositions.
+        arrays: The inputs.
+        outputs: The outputs of the program.
+        expected: XLA's results.
+        compared: `compare` with the tolerances of the user.
     """
 
     def __init__(
         self,
-        reference: Reference,
-        opened: OpenReference,
+        reference: StaticReference,
         arrays: Arrays,
         outputs: Sequence[Port],
         expected: Arrays,
-        rtol: float | None = None,
-        atol: float | None = None,
+        compared: Callable[..., Comparison] = compare,
     ) -> None:
-        self._compare = partial(compare, rtol=rtol, atol=atol)
+        opened = reference.opened()
+        assert opened is not None
+        self._compare = compared
         self._reference = reference
         self._opened = opened
         self._arrays = arrays
         self._outputs = outputs
         self._expected = expected
-        self._xla: list[Results] = []
-        for index in range(len(opened.decompositions)):
-            self._xla.append(opened(arrays, self._xla)[1][index].xla)
+        self._xla = opened.choices(arrays, lambda _, site: site.xla)
         self._places = [self._places_of(index) for index in range(len(self._xla))]
-
-    @classmethod
-    def of(
-        cls,
-        reference: Reference,
-        arrays: Arrays,
-        outputs: Sequence[Port],
-        expected: Arrays,
-        rtol: float | None = None,
-        atol: float | None = None,
-    ) -> Choices | None:
-        """The choices of a program; None if all its results are unique."""
-        opened = reference.opened(arrays)
-        if opened is None:
-            return None
-        return cls(reference, opened, arrays, outputs, expected, rtol, atol)
 
     def judged(self, found: Sequence[Comparison], actual: Arrays) -> list[Comparison]:
         """Repeats the comparisons of one run for outputs that differ."""
@@ -129,20 +115,23 @@ class Choices:
     def _of_model(self, actual: Arrays) -> tuple[list[Results], list[bool]]:
         """The model's results of each decomposition, and whether they are known."""
         flat = [_real(array) for array in actual]
-        choices: list[Results] = []
+        made: list[Results] = []
         is_read: list[bool] = []
         sites: list[Site] = []
-        for index in range(len(self._opened.decompositions)):
-            sites.append(self._opened(self._arrays, choices)[1][index])
+
+        def choose(index: int, site: Site) -> Results:
+            sites.append(site)
             found = self._read(index, flat)
             same = None if found else self._same_before(sites)
             if same is None:
-                choice, read = self._chosen(index, sites[-1], found)
+                choice, read = self._chosen(index, site, found)
             else:
-                choice, read = choices[same], is_read[same]
-            choices.append(choice)
+                choice, read = made[same], is_read[same]
+            made.append(choice)
             is_read.append(read)
-        return choices, is_read
+            return choice
+
+        return self._opened.choices(self._arrays, choose), is_read
 
     def _chosen(self, index: int, site: Site, found: Results) -> tuple[Results, bool]:
         """The results of a decomposition, and whether they are right and determine the choice.
@@ -207,23 +196,16 @@ class Choices:
         self, choices: Sequence[Results], is_read: Sequence[bool], wanted: Arrays
     ) -> list[np.ndarray | None]:
         """The outputs in f64, for the model's vectors, or for ours if these are unknown."""
-        opened = self._wide
+        opened = self._reference.opened("wide")
         if opened is None:
             return [None] * len(wanted)
-        wide: list[Results] = []
-        for index, (choice, known) in enumerate(zip(choices, is_read, strict=True)):
-            if known:
-                wide.append(choice)
-            else:
-                site = opened(self._arrays, wide)[1][index]
-                wide.append(opened.own(index, site))
+        wide = opened.choices(
+            self._arrays,
+            lambda index, site: choices[index] if is_read[index] else opened.own(index, site),
+        )
         found, _ = opened(self._arrays, wide)
         pairs = zip(found, wanted, strict=True)
         return [truth if is_evaluation_of(truth, want) else None for truth, want in pairs]
-
-    @cached_property
-    def _wide(self) -> OpenReference | None:
-        return self._reference.opened(self._arrays, "wide")
 
     # -- outputs that cannot be judged ------------------------------------------------------------
 
@@ -239,25 +221,17 @@ class Choices:
         return _distance(got, wanted) <= _TIMES_SPREAD * spread
 
     @cached_property
-    def _of_ours(self) -> list[Results]:
-        """The results of our algorithms."""
-        choices: list[Results] = []
-        for index in range(len(self._opened.decompositions)):
-            site = self._opened(self._arrays, choices)[1][index]
-            choices.append(self._opened.own(index, site))
-        return choices
-
-    @cached_property
     def _others(self) -> list[Arrays]:
         """The outputs for choices other than the model's."""
-        flipped: list[Results] = []
-        for index, decomposition in enumerate(self._opened.decompositions):
-            site = self._opened(self._arrays, flipped)[1][index]
-            flipped.append(decomposition.flipped(site.xla))
+        opened, decompositions = self._opened, self._opened.decompositions
+        ours = opened.choices(self._arrays, opened.own)
+        flipped = opened.choices(
+            self._arrays, lambda index, site: decompositions[index].flipped(site.xla)
+        )
         found: list[Arrays] = [self._expected]
-        found += [self._opened(self._arrays, choices)[0] for choices in (self._of_ours, flipped)]
-        if self._opened.closed:
-            other = self._reference.opened(self._arrays, "flipped")
+        found += [opened(self._arrays, choices)[0] for choices in (ours, flipped)]
+        if opened.closed:
+            other = self._reference.opened("flipped")
             if other is not None:
                 found.append(other(self._arrays, flipped)[0])
         return found

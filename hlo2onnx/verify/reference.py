@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from typing import TypeVar
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -21,17 +22,15 @@ from hlo2onnx.frontend.source import Source, find_function
 from hlo2onnx.frontend.specialize import lowered_at, specialized, symbols_of
 from hlo2onnx.runtime.calling import extents_of
 from hlo2onnx.verify.budget import Budget
+from hlo2onnx.verify.compare import compare
+from hlo2onnx.verify.coverage import Probe
 from hlo2onnx.verify.f64_reference import is_evaluation_of, widen, widened
 from hlo2onnx.verify.input_flow import InputFlow
 from hlo2onnx.verify.inputs import private_generator
-from hlo2onnx.verify.probe import Probe
 from hlo2onnx.verify.reference_with_factors import Form, OpenReference, has_decompositions
-from hlo2onnx.verify.rounded_weights import keep_half_weights, round_constants
-from hlo2onnx.verify.rounding_steps import move_steps
-from hlo2onnx.verify.rounding_variants import round_otherwise
+from hlo2onnx.verify.rounding import keep_half_weights, move_steps, round_constants, round_otherwise
 from hlo2onnx.verify.sensitivity import Run
-from hlo2onnx.verify.xla import XlaProgram, module_bytecode, require_known_types
-from hlo2onnx.verify.xla_process import RemoteProgram
+from hlo2onnx.verify.xla import XlaProgram, XlaRun, module_bytecode, require_known_types
 
 
 class Reference:
@@ -64,7 +63,7 @@ class Reference:
         self.budget = budget or Budget()
         self._lowers_again = lowers_again
         self._is_dynamic = bool(symbols_of(source.signature))
-        self._programs: dict[tuple[tuple[int, ...], ...], _Static] = {}
+        self._programs: dict[tuple[tuple[int, ...], ...], StaticReference] = {}
         if not self._is_dynamic:
             self._programs[()] = self._static(source)
 
@@ -74,7 +73,7 @@ class Reference:
         Raises:
             VerificationError: XLA does not compile or run the program.
         """
-        return self._program(arrays)(arrays)
+        return self.at(arrays)(arrays)
 
     def again(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs on inputs for which a loop may not end.
@@ -83,55 +82,16 @@ class Reference:
             OverBudgetError: There is no time for it.
             VerificationError: XLA does not compile or run the program.
         """
-        return self._program(arrays).again(arrays)
-
-    def may_not_end(self, arrays: Sequence[np.ndarray]) -> bool:
-        """Whether the condition of a loop depends on inputs, which have these shapes."""
-        return self._program(arrays).may_not_end
+        return self.at(arrays).again(arrays)
 
     def in_f64(
         self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
     ) -> list[np.ndarray | None]:
         """The outputs of the program in f64; None for each without a credible evaluation."""
-        return self._program(arrays).in_f64(arrays, expected)
+        return self.at(arrays).in_f64(arrays, expected)
 
-    def widened_results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-        """The outputs of the program in f64, which may be another function; None if XLA does not
-        run it."""
-        return self._program(arrays).widened_results(arrays)
-
-    def opened(self, arrays: Sequence[np.ndarray], form: Form = "plain") -> OpenReference | None:
-        """The program opened at its decompositions.
-
-        None if it has none, or XLA does not compile it in this form.
-        """
-        return self._program(arrays).opened(form)
-
-    def probe(self, arrays: Sequence[np.ndarray]) -> Probe | None:
-        """The program that also tells which guards a run reaches, for inputs of these shapes.
-
-        None if XLA does not compile it.
-        """
-        return self._program(arrays).probe
-
-    def variants(self, arrays: Sequence[np.ndarray]) -> list[Run]:
-        """Programs that round otherwise, for inputs of these shapes."""
-        return self._program(arrays).variants
-
-    def steps(self, arrays: Sequence[np.ndarray]) -> list[Run]:
-        """Programs that move floats before they become integers, for inputs of these shapes."""
-        return self._program(arrays).steps
-
-    def depends(self, arrays: Sequence[np.ndarray], output: int) -> bool:
-        """Whether an output depends on inputs.
-
-        Args:
-            arrays: Inputs, for their shapes.
-            output: The position of the output.
-        """
-        return self._program(arrays).depends(output)
-
-    def _program(self, arrays: Sequence[np.ndarray]) -> _Static:
+    def at(self, arrays: Sequence[np.ndarray]) -> StaticReference:
+        """The reference for inputs of these shapes."""
         shapes = tuple(array.shape for array in arrays) if self._is_dynamic else ()
         if shapes not in self._programs:
             sizes = extents_of(self._source.signature, arrays)
@@ -147,22 +107,26 @@ class Reference:
         except UsageError as error:
             raise VerificationError(f"XLA has no reference for this: {error}") from error
 
-    def as_translated(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-        """The outputs of the program that was translated, if its function was lowered again for
-        these sizes; None if not.
-
-        Raises:
-            VerificationError: XLA does not compile or run it.
-        """
-        if not self._lowers_again or self._source.at_sizes is None:
-            return None
+    def is_another(self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
+        """Whether the function, lowered again for these sizes, is another program than the one that
+        was translated: that has other results."""
+        if not (self._lowers_again and self._is_dynamic) or self._source.at_sizes is None:
+            return False
         static = self._specialized(extents_of(self._source.signature, arrays))
-        return self._static(static).again(arrays)
+        try:
+            found = self._static(static).again(arrays)
+        except VerificationError:
+            return False
+        rows = zip(found, expected, strict=False)
+        return not all(compare("", actual, want).ok for actual, want in rows)
 
-    def _static(self, source: Source) -> _Static:
-        return _Static(source, self._weights_dtype, self._half, self.budget)
+    def _static(self, source: Source) -> StaticReference:
+        return StaticReference(source, self._weights_dtype, self._half, self.budget)
 
 
+T = TypeVar("T")
+
+_WIDE = "the program in f64"
 _VARIANTS = 3
 """Count of programs that round otherwise."""
 _SMALL = 200
@@ -171,7 +135,7 @@ _FEW_BYTES = 1 << 28
 """Bytes of weights of which another process may have a copy in f64."""
 
 
-class _Static:
+class StaticReference:
     """A program of static shapes."""
 
     def __init__(
@@ -203,18 +167,21 @@ class _Static:
         return XlaProgram(module_bytecode(self._module))
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs on these inputs."""
         return self._run(self._program, arrays)
 
     def again(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs on inputs for which a loop may not end."""
         self._budget.check()
         return self._run(self._guarded if self.may_not_end else self._program, arrays)
 
     @cached_property
-    def _guarded(self) -> XlaProgram | RemoteProgram:
+    def _guarded(self) -> XlaRun:
         return self._compiled(module_bytecode(self._module), True)
 
     @cached_property
     def may_not_end(self) -> bool:
+        """Whether the condition of a loop depends on inputs."""
         return bool(self._flow.dependent_loops)
 
     @cached_property
@@ -230,12 +197,13 @@ class _Static:
         """Arguments of all runs."""
         return [*self._constants, *(item.array for item in self._signature.bound)]
 
-    def _compiled(self, bytecode: bytes, may_last: bool) -> XlaProgram | RemoteProgram:
+    def _compiled(self, bytecode: bytes, may_last: bool) -> XlaRun:
         return self._budget.program(bytecode, may_last, self._fixed)
 
     def in_f64(
         self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
     ) -> list[np.ndarray | None]:
+        """The outputs of the program in f64; None for each without a credible evaluation."""
         found = self.widened_results(arrays)
         if found is None:
             return [None] * len(expected)
@@ -250,34 +218,32 @@ class _Static:
         return exact
 
     def widened_results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-        try:
-            self._budget.check()
-            program = self._wide_program
-            return None if program is None else self._run(program, arrays, widen)
-        except OverBudgetError:
-            self._budget.leave_out("the program in f64")
-        except VerificationError:
-            pass
-        return None
+        """The outputs of the program in f64, which may be another function; None if XLA does not
+        run it."""
+        program = self._wide_program
+        if program is None:
+            return None
+        return self._unless_refused(_WIDE, lambda: self._checked_run(program, arrays, widen))
 
     @cached_property
-    def _wide_program(self) -> XlaProgram | RemoteProgram | None:
-        try:
-            return self._compiled(self._widened().encode(), self._may_last)
-        except OverBudgetError:
-            self._budget.leave_out("the program in f64")
-        except VerificationError:
-            pass
-        return None
+    def _wide_program(self) -> XlaRun | None:
+        return self._unless_refused(
+            _WIDE, lambda: self._compiled(self._widened().encode(), self._may_last)
+        )
 
     def _widened(self) -> str:
         module = clone_module(self._module)
         keep_half_weights(module, [port.position for port in self._signature.inputs])
         return widened(str(module.get_asm(enable_debug_info=False)))
 
-    def opened(self, form: Form) -> OpenReference | None:
+    def opened(self, form: Form = "plain") -> OpenReference | None:
+        """The program opened at its decompositions.
+
+        None if it has none, or XLA does not compile it in this form.
+        """
         if form not in self._opened:
-            self._opened[form] = self._open(form)
+            what = "other results of decompositions"
+            self._opened[form] = self._unless_refused(what, lambda: self._open(form))
         return self._opened[form]
 
     def _open(self, form: Form) -> OpenReference | None:
@@ -285,58 +251,54 @@ class _Static:
         if not has_decompositions(module):
             return None
         convert: Callable[[np.ndarray], np.ndarray] = np.asarray
-        try:
-            if form == "wide":
-                module, convert = ir.Module.parse(self._widened(), module.context).operation, widen
-            return OpenReference(
-                module,
-                self._results,
-                partial(self._arguments, converted=convert),
-                form,
-                partial(self._compiled, may_last=self._may_last),
-            )
-        except OverBudgetError:
-            self._budget.leave_out("other results of decompositions")
-            return None
-        except (VerificationError, ir.MLIRError):
-            return None
+        if form == "wide":
+            module, convert = ir.Module.parse(self._widened(), module.context).operation, widen
+        return OpenReference(
+            module,
+            self._results,
+            partial(self._arguments, converted=convert),
+            form,
+            partial(self._compiled, may_last=self._may_last),
+        )
 
     @cached_property
     def variants(self) -> list[Run]:
-        found: list[Run] = []
-        for seed in range(_VARIANTS):
-            module = clone_module(self._module)
-            try:
-                round_otherwise(module, private_generator(seed))
-                program = self._compiled(module_bytecode(module), self._may_last)
-            except OverBudgetError:
-                self._budget.leave_out("programs that round otherwise")
-                continue
-            except (VerificationError, ir.MLIRError):
-                continue
-            found.append(partial(self._run_variant, program))
-        return found
-
-    def _run_variant(
-        self, program: XlaProgram | RemoteProgram, arrays: Sequence[np.ndarray]
-    ) -> list[np.ndarray]:
-        self._budget.check()
-        return self._run(program, arrays)
+        """Programs that round otherwise."""
+        what = "programs that round otherwise"
+        each = [
+            self._changed(what, round_otherwise, private_generator(x)) for x in range(_VARIANTS)
+        ]
+        return [run for run in each if run is not None]
 
     @cached_property
     def steps(self) -> list[Run]:
-        found: list[Run] = []
-        for sign in (1, -1):
+        """Programs that move floats before they become integers."""
+        each = [self._changed("moved steps", move_steps, sign) for sign in (1, -1)]
+        return [run for run in each if run is not None]
+
+    def _changed(
+        self, what: str, change: Callable[[ir.Operation, T], bool], argument: T
+    ) -> Run | None:
+        """The program with a change; None if nothing changes, or XLA does not compile it."""
+
+        def compiled() -> XlaRun | None:
             module = clone_module(self._module)
-            try:
-                if move_steps(module, sign):
-                    program = self._compiled(module_bytecode(module), self._may_last)
-                    found.append(partial(self._run_variant, program))
-            except OverBudgetError:
-                self._budget.leave_out("moved steps")
-            except (VerificationError, ir.MLIRError):
-                continue
-        return found
+            if not change(module, argument):
+                return None
+            return self._compiled(module_bytecode(module), self._may_last)
+
+        program = self._unless_refused(what, compiled)
+        return None if program is None else partial(self._checked_run, program)
+
+    def _unless_refused(self, what: str, make: Callable[[], T | None]) -> T | None:
+        """What a function makes; None if there is no time for it, or XLA refuses the program."""
+        try:
+            return make()
+        except OverBudgetError:
+            self._budget.leave_out(what)
+        except (VerificationError, ir.MLIRError):
+            pass
+        return None
 
     @cached_property
     def _flow(self) -> InputFlow:
@@ -345,29 +307,37 @@ class _Static:
         return InputFlow(self._module, positions)
 
     def depends(self, output: int) -> bool:
+        """Whether the output at a position depends on inputs."""
         outputs = self._flow.outputs
         # A tuple has several outputs.
         return output >= len(outputs) or bool(outputs[output].inputs)
 
     @cached_property
     def probe(self) -> Probe | None:
-        convert: Callable[[np.ndarray], np.ndarray] = np.asarray
-        try:
-            return Probe(
-                clone_module(self._module),
-                self._signature.inputs,
-                partial(self._arguments, converted=convert),
-                self._results,
-                partial(self._compiled, may_last=self.may_not_end),
-            )
-        except OverBudgetError:
-            return None
-        except (VerificationError, ir.MLIRError):
-            return None
+        """The program that also tells which guards a run reaches; None if XLA refuses it."""
+        return self._unless_refused("the guards that inputs reach", self._probe)
+
+    def _probe(self) -> Probe:
+        return Probe(
+            clone_module(self._module),
+            self._signature.inputs,
+            partial(self._arguments, converted=np.asarray),
+            self._results,
+            partial(self._compiled, may_last=self.may_not_end),
+        )
+
+    def _checked_run(
+        self,
+        program: XlaRun,
+        arrays: Sequence[np.ndarray],
+        converted: Callable[[np.ndarray], np.ndarray] = np.asarray,
+    ) -> list[np.ndarray]:
+        self._budget.check()
+        return self._run(program, arrays, converted)
 
     def _run(
         self,
-        program: XlaProgram | RemoteProgram,
+        program: XlaRun,
         arrays: Sequence[np.ndarray],
         converted: Callable[[np.ndarray], np.ndarray] = np.asarray,
     ) -> list[np.ndarray]:

@@ -22,8 +22,7 @@ from hlo2onnx.frontend.mlir.values import operations_of
 from hlo2onnx.lowering.jax_expansions import function_of
 from hlo2onnx.lowering.op import CUSTOM_CALL, CustomCall
 from hlo2onnx.verify.decompositions import Decomposition, decomposition_of
-from hlo2onnx.verify.xla import XlaProgram, module_bytecode
-from hlo2onnx.verify.xla_process import Compile
+from hlo2onnx.verify.xla import Compile, XlaProgram, module_bytecode
 
 Form = Literal["plain", "wide", "flipped"]
 """The program itself; in f64; or with other signs of the vectors that are not arguments."""
@@ -120,6 +119,20 @@ class OpenReference:
             sites.insert(0, Site(operand, decomposition.named(results)))
             end = start
         return [every[place] for place in self._results], sites
+
+    def choices(
+        self, arrays: Sequence[np.ndarray], choose: Callable[[int, Site], Results]
+    ) -> list[Results]:
+        """The results that a function chooses for each decomposition, in turn.
+
+        Args:
+            choose: Takes the index of a decomposition and its operand and results, which depend on
+                the choices before.
+        """
+        found: list[Results] = []
+        for index in range(len(self.decompositions)):
+            found.append(choose(index, self(arrays, found)[1][index]))
+        return found
 
     def own(self, index: int, site: Site) -> dict[str, np.ndarray]:
         """Our results for a decomposition, or LAPACK's if ours are not as good."""

@@ -14,9 +14,8 @@ from jaxlib.mlir import ir
 from hlo2onnx.frontend.mlir.types import element_type, is_complex, is_tensor, numpy_type
 from hlo2onnx.frontend.signature import Port
 from hlo2onnx.verify.element_kinds import is_integer
-from hlo2onnx.verify.index_limits import indices_of
+from hlo2onnx.verify.guards import indices_of
 from hlo2onnx.verify.input_flow import Flow, Formula, InputFlow
-from hlo2onnx.verify.root_inputs import ROOTS, inputs_of_roots
 
 
 @dataclass
@@ -74,6 +73,10 @@ def roles_of(flow: InputFlow, ports: Sequence[Port]) -> list[Role]:
     dtypes = [numpy_type(port.element) for port in ports]
     found: list[list[list[float]]] = [[] for _ in ports]
     for operation, flows in flow.operands.items():
+        if operation.name in ROOTS:
+            for index, role in enumerate(roles):
+                if flows[0].terms >> index & 1:
+                    role.least = max(role.least or 0.0, 0.0)
         for wanted in _wanted(operation, flows):
             for formula in sorted(flows[wanted.operand].formulas):
                 dtype = dtypes[formula.port]
@@ -87,10 +90,6 @@ def roles_of(flow: InputFlow, ports: Sequence[Port]) -> list[Role]:
                 if wanted.is_range and is_integer(dtype):
                     _narrow(role, formula, wanted.numbers)
                 found[formula.port] += numbers
-    of_roots = inputs_of_roots(flow.operands)
-    for role, port in zip(roles, ports, strict=True):
-        if port.position in of_roots:
-            role.least = max(role.least or 0.0, 0.0)
     if any(_is_cholesky(operation) for operation in flow.operands):
         for role, port in zip(roles, ports, strict=True):
             role.is_definite = len(port.shape) > 1 and port.shape[-1] == port.shape[-2] != 1
@@ -202,6 +201,7 @@ _EXTREMES = tuple(
 )
 """The smallest and largest numbers of the integer types. Those that a type lacks are dropped."""
 _OF_INTEGERS = frozenset({"abs", "negate", "popcnt", "count_leading_zeros", "not", "sign"})
+ROOTS = frozenset(f"stablehlo.{name}" for name in ("log", "sqrt", "rsqrt"))
 _AT_ZERO = frozenset({"log", "log_plus_one", "sqrt", "rsqrt", "sign", "power", "cbrt"})
 _ROUNDINGS = frozenset({"round_nearest_even", "round_nearest_afz", "floor", "ceil"})
 

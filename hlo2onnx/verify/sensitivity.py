@@ -130,10 +130,8 @@ def movements(
                 return
             except VerificationError:
                 return
-            for movement, got, want in zip(found, moved, expected, strict=True):
-                with np.errstate(all="ignore"):
-                    distance = np.abs(in_f64(got) - in_f64(want))
-                movement.add(np.nan_to_num(distance, posinf=0), turn)
+            for movement, distance in zip(found, _distances(moved, expected), strict=True):
+                movement.add(distance, turn)
         if count:
             yield [movement.slack() for movement in found]
         done = count
@@ -148,18 +146,20 @@ def differences(
 
     None if there is no program, or XLA fails.
     """
-    largest = [np.zeros(in_f64(array).shape) for array in expected]
     try:
-        every = [run(arrays) for run in runs]
+        every = [_distances(run(arrays), expected) for run in runs]
     except VerificationError:
         return None
-    for found in every:
-        for place, (got, want) in enumerate(zip(found, expected, strict=True)):
-            with np.errstate(all="ignore"):
-                distance = np.abs(in_f64(got) - in_f64(want))
-            largest[place] = np.maximum(largest[place], np.nan_to_num(distance, posinf=0))
     # Floats that come from moved integers are rounded again.
-    return [Slack(array * (1 + 1e-3)) for array in largest] if every else None
+    rounded = 1 + 1e-3
+    return [Slack(np.maximum.reduce(each) * rounded) for each in zip(*every, strict=True)] or None
+
+
+def _distances(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """How far elements of outputs are from XLA's; 0 where one is not finite."""
+    with np.errstate(all="ignore"):
+        pairs = zip(found, expected, strict=True)
+        return [np.nan_to_num(np.abs(in_f64(x) - in_f64(y)), posinf=0) for x, y in pairs]
 
 
 def _is_inexact(array: np.ndarray) -> bool:

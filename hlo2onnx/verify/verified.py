@@ -148,7 +148,7 @@ class Verified(CallableProgram):
 
     def _runner(self, runtime: str | None) -> AbstractContextManager[tuple[Runner, str]]:
         """What runs the model, and why it is not the runtime of the target."""
-        from hlo2onnx.verify.runtime_choice import chosen_runner
+        from hlo2onnx.verify.runners import chosen_runner
 
         return chosen_runner(
             runtime, self.report.target, self.model, self.libraries, self.providers

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import TypeAlias
 
 import jax
 import numpy as np
@@ -15,6 +16,11 @@ from jaxlib.mlir import ir
 from hlo2onnx.errors import VerificationError
 from hlo2onnx.frontend.mlir.types import element_type, is_tensor
 from hlo2onnx.frontend.mlir.values import values_of
+
+XlaRun: TypeAlias = Callable[[Iterable[np.ndarray], Sequence[int] | None], list[np.ndarray]]
+"""Runs a compiled program, as `XlaProgram` does."""
+Compile: TypeAlias = Callable[[bytes], XlaRun]
+"""Compiles bytecode of a module."""
 
 ELEMENT_TYPES = frozenset(
     [

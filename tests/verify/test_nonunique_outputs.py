@@ -87,9 +87,7 @@ class _Program:
         self.outputs = source.signature.outputs
         reference = Reference(source)
         self.expected = reference([a])
-        choices = Choices.of(reference, [a], self.outputs, self.expected)
-        assert choices is not None
-        self.choices = choices
+        self.choices = Choices(reference.at([a]), [a], self.outputs, self.expected)
 
     def judged(self, actual: list[np.ndarray]) -> list[Comparison]:
         """What is said of outputs."""

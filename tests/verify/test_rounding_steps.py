@@ -43,7 +43,7 @@ def test_faults_of_truncated_images_are_found() -> None:
 
 def moved(function: Callable[..., jax.Array], x: np.ndarray) -> np.ndarray | None:
     reference = Reference(load(jax.jit(function).lower(x), (), {}, None))
-    found = differences(reference.steps([x]), [x], reference([x]))
+    found = differences(reference.at([x]).steps, [x], reference([x]))
     return None if found is None else found[0].limit
 
 

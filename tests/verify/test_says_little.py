@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import hlo2onnx
-from hlo2onnx.verify.spread import weakness
-from hlo2onnx.verify.tolerance import Tolerance, tolerance_of
+from hlo2onnx.verify.tolerance import Tolerance, tolerance_of, weakness
 
 X = np.ones((4, 3), np.float32)
 F32 = Tolerance(2e-6, 1e-6)

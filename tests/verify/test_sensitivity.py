@@ -90,7 +90,7 @@ def test_rounding_inside_of_a_program() -> None:
         jax.jit(lambda x: (1 - jnp.tanh(x) ** 2, jnp.floor(x / 4))).lower(x), (), {}, None
     )
     reference = Reference(source)
-    variants = reference.variants([x])
+    variants = reference.at([x]).variants
     assert variants
     loss, _ = next(movements([reference, *variants], [x], reference([x])))
     assert loss.limit.max() > 1e-7
@@ -102,7 +102,7 @@ def test_rounding_of_running_sums() -> None:
     """Beyond 2^24, all f32 are whole. That does not make them exact."""
     for x in (np.full(4, 1 / 3, np.float32), np.full(4, 1 << 26, np.float32)):
         reference = Reference(load(jax.jit(jnp.cumsum).lower(x), (), {}, None))
-        for variant in reference.variants([x]):
+        for variant in reference.at([x]).variants:
             assert (variant([x])[0] != reference([x])[0]).any()
 
 
@@ -115,7 +115,7 @@ def test_rounding_differs_from_trip_to_trip() -> None:
 
     x = np.full(3, 0.5, np.float32)
     reference = Reference(load(jax.jit(second_difference).lower(x), (), {}, None))
-    differences = [np.abs(variant([x])[0]).max() for variant in reference.variants([x])]
+    differences = [np.abs(variant([x])[0]).max() for variant in reference.at([x]).variants]
     assert min(differences) > 3e-7
 
 
@@ -128,7 +128,7 @@ def test_rounding_of_a_program_without_floats_among_its_inputs() -> None:
 
     seed = np.int32(7)
     reference = Reference(load(jax.jit(drawn).lower(seed), (), {}, None))
-    runs = [reference, *reference.variants([seed])]
+    runs = [reference, *reference.at([seed]).variants]
     (moved,) = next(movements(runs, [seed], reference([seed])))
     assert moved.limit > 1e-3
 
@@ -138,7 +138,7 @@ def test_errors_of_fourier_transforms() -> None:
     x = np.full(64, 1, np.float32) + np.arange(64, dtype=np.float32) % 3 * 1e-6
     reference = Reference(load(jax.jit(lambda x: jnp.abs(jnp.fft.fft(x))).lower(x), (), {}, None))
     (expected,) = reference([x])
-    for variant in reference.variants([x]):
+    for variant in reference.at([x]).variants:
         (found,) = variant([x])
         assert abs(found - expected)[1:].max() > 1e-8 * expected[0]
 

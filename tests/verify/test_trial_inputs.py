@@ -12,7 +12,7 @@ from jax import lax
 
 import hlo2onnx
 from hlo2onnx.frontend.load import load
-from hlo2onnx.verify import trial_inputs
+from hlo2onnx.verify import trial as trial_module
 from hlo2onnx.verify.inputs import private_generator
 from hlo2onnx.verify.judge import Judge
 from hlo2onnx.verify.settings import Settings
@@ -137,7 +137,7 @@ def test_samples(count: int) -> None:
 
 
 def test_slow_programs_get_few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial_inputs, "SHARE", -1e9)
+    monkeypatch.setattr(trial_module, "SHARE", -1e9)
     assert len(trials(jnp.sin, X)) == 2
 
 

@@ -26,6 +26,9 @@ def with_digits(digits: int) -> Callable[[Exact], Exact]:
     return decorate
 
 
+precise = with_digits(400)
+
+
 def erf_inv(x: mpf) -> mpf:
     return mpmath.erfinv(x) if abs(x) < 1 else mp.inf * x
 
@@ -91,30 +94,6 @@ def random_gamma_grad(a: mpf, x: mpf) -> mpf:
     return -igamma_grad_a(a, x) / density
 
 
-def betainc(a: mpf, b: mpf, x: mpf) -> mpf:
-    return mp.betainc(a, b, 0, x, regularized=True)
-
-
-def zeta(x: mpf, q: mpf) -> mpf:
-    return mp.zeta(x, q)
-
-
-def polygamma(n: mpf, x: mpf) -> mpf:
-    return mp.psi(int(n), x)
-
-
-def spence(x: mpf) -> mpf:
-    return mp.re(mp.polylog(2, 1 - x))
-
-
-def expn(n: mpf, x: mpf) -> mpf:
-    return mp.re(mp.expint(n, x))
-
-
-def bessel_i(order: int, x: mpf) -> mpf:
-    return mp.besseli(order, x)
-
-
 def bessel_ie(order: int, x: mpf) -> mpf:
     return mp.besseli(order, x) * mp.exp(-abs(x))
 
@@ -131,40 +110,12 @@ def kl_div(p: mpf, q: mpf) -> mpf:
     return p * mp.log(p / q) - p + q
 
 
-def logit(p: mpf) -> mpf:
-    return mp.log(p / (1 - p))
-
-
-def logistic(x: mpf) -> mpf:
-    return 1 / (1 + mp.exp(-x))
-
-
-@with_digits(400)
-def sin(x: mpf) -> mpf:
-    return mp.sin(x)
-
-
-@with_digits(400)
-def cos(x: mpf) -> mpf:
-    return mp.cos(x)
-
-
-@with_digits(400)
-def tan(x: mpf) -> mpf:
-    return mp.tan(x)
-
-
-@with_digits(400)
-def tanh(x: mpf) -> mpf:
-    return mp.tanh(x)
-
-
-@with_digits(400)
+@precise
 def log_sigmoid(x: mpf) -> mpf:
     return -mp.log1p(mp.exp(-x))
 
 
-@with_digits(400)
+@precise
 def softplus(x: mpf) -> mpf:
     return mp.log1p(mp.exp(x))
 
@@ -184,10 +135,6 @@ def dawsn(x: mpf) -> mpf:
 
 def boxcox(x: mpf, power: mpf) -> mpf:
     return mp.log(x) if power == 0 else mp.expm1(power * mp.log(x)) / power
-
-
-def power(x: mpf, y: mpf) -> mpf:
-    return x**y
 
 
 def cbrt(x: mpf) -> mpf:

@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from hlo2onnx.verify.factor_checks import (
+from hlo2onnx.verify.decompositions import (
     TINY,
     adjoint,
     defect,
