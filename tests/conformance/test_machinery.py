@@ -218,12 +218,6 @@ def test_samples_take_from_every_group() -> None:
     assert [sum(case.group == group for case in sample) for group in ("add", "gather")] == [3, 3]
 
 
-def test_shards_are_a_partition() -> None:
-    shards = [Selection(every=2, shard=(index, 3)).of(CASES) for index in (1, 2, 3)]
-    joined = sorted(case.name for shard in shards for case in shard)
-    assert joined == sorted(case.name for case in Selection(every=2).of(CASES))
-
-
 # --- tables -------------------------------------------------------------------------------------
 
 
@@ -242,7 +236,6 @@ def test_tables() -> None:
     causes = table.by_cause(cases, outcomes)
     assert causes.splitlines()[0].split() == ["2", "refused:", "x.y:", "no", "3"]
     assert "    refused: x.y: no 4" in table.failures(list(outcomes.values()))
-    assert table.by_phase(list(outcomes.values())) == "time: run 2.0 s (1000 ms)"
 
 
 def test_long_reasons_are_cut() -> None:

@@ -8,9 +8,9 @@ import onnx
 import pytest
 
 from tools import ROOT
+from tools.interop.__main__ import HEAD
 from tools.interop.checks import TOOLS, Given
 from tools.interop.known import REASONS
-from tools.interop.page import HEAD
 from tools.interop.worker import problem, run
 
 PAGE = ROOT / "docs" / "interoperability.md"

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tools import ROOT
-from tools.bench.page import write_group, write_section
 
 TOOLS = ROOT / "tools"
 
@@ -47,24 +46,3 @@ def test_names_imported_from_other_tools_exist() -> None:
     found = [(path, *item) for path in TOOLS.rglob("*.py") for item in imports(path)]
     assert len(found) > 100
     assert not [item for item in found if not exists(*item[1:])]
-
-
-def test_the_page_about_speed_keeps_other_versions(tmp_path: Path) -> None:
-    page = tmp_path / "speed.md"
-    page.write_text("# Speed\n\n## jaxlib 0.9.10\n\nold\n\n## jaxlib 0.9.9\n\nolder\n")
-    write_section(page, "| a |\n")
-    write_section(page, "| b |\n")
-    text = page.read_text()
-    assert "| a |" not in text
-    places = [text.index(part) for part in ("0.9.9\n\nolder", "0.9.10\n\nold\n", "| b |")]
-    assert places == sorted(places)
-
-
-def test_the_page_about_speed_keeps_groups(tmp_path: Path) -> None:
-    page = tmp_path / "speed.md"
-    write_group(page, "large_arrays", "| a |\n")
-    write_section(page, "| b |\n")
-    write_group(page, "large_arrays", "| c |\n")
-    text = page.read_text()
-    assert "| a |" not in text
-    assert text.index("| b |") < text.index("## Large arrays") < text.index("| c |")

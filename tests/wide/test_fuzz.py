@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.conformance.pool import Pool
-from tools.fuzzing.__main__ import COMMAND, find_failures, judged
+from tools.fuzzing.__main__ import COMMAND, judged
 from tools.fuzzing.generate import case_name
 
 COUNTS = {
@@ -22,10 +22,9 @@ def failures(names: list[str]) -> str:
     pool = Pool(jobs=2, timeout=300, command=COMMAND)  # a slow machine runs four programs at once
     try:
         outcomes = [judged(pool, future.result()) for future in pool.submit(names)]
-        found = find_failures(pool, outcomes)
     finally:
         pool.close()
-    return "\n\n".join(f"{item.name} {item.status} {item.reason}\n{item.detail}" for item in found)
+    return "\n\n".join(f"{o.name} {o.line}\n{o.detail}" for o in outcomes if o.failed)
 
 
 @pytest.mark.wide

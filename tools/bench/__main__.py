@@ -1,156 +1,145 @@
-"""Times programs in ONNX Runtime and in XLA on the CPU, as ratios within one run.
+"""Measures benchmarks, each in a process of its own, and prints a table for each group.
 
-    python -m tools.bench                          every example, f32
-    python -m tools.bench vit gpt2_prefill         some of them
-    python -m tools.bench vit --dtype bfloat16     in another float type, beside f32
-    python -m tools.bench --table --twins DIR      the programs that have a limit to keep
-    python -m tools.bench --table --twins DIR --peer PYTHON       jax2onnx beside them
-    python -m tools.bench --table unet --operators --twins DIR    and where their time goes
-    python -m tools.bench --table --twins DIR --write             into docs/speed.md
+    python -m tools.bench                              every group
+    python -m tools.bench large_arrays                 one group
+    python -m tools.bench 'segment*' dense/vit         some benchmarks
+    python -m tools.bench dense --twins DIR --peer PYTHON     beside PyTorch and jax2onnx
+    python -m tools.bench executions --envs DIR        programs of the zoo
+    python -m tools.bench linear_algebra --write       ... and into docs/speed.md
+    python -m tools.bench linear_algebra --against OLD       beside an earlier output of it
 
-The runtimes take turns in blocks of calls. A pause comes before each block, because the threads of
-an idle session spin for a while and take a core from the next one. Figures are medians. XLA's time
-varies by tens of percent between runs, so compare only ratios of one run. For dense programs a twin
-is the better measure: `tools.twins` exports the same architecture from PyTorch, and it runs in the
-same runtime. The peer is jax2onnx's model; `--peer` names the Python that has jax2onnx. Each
-program of the table runs in its own process.
+In dense, large_arrays, linear_algebra and random_draws, ONNX Runtime and XLA take turns in blocks
+of calls. A pause comes before each block, because the threads of an idle session spin for a while.
+Figures are medians. XLA's time varies by tens of percent between runs, so compare only ratios of
+one run. translation counts seconds of translations, executions the nodes that run in a call, calls
+the microseconds beside `session.run`, and memory the peak with gigabytes of weights. `--twins` is
+where `tools.twins` wrote, `--peer` the interpreter of an environment with jax2onnx, `--envs` where
+`tools.zoo` made environments; without it programs of the zoo are left out. The exit code is 1 if a
+program fails or gives other numbers than XLA.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
+from types import ModuleType
 
-import jax
-import jax.numpy as jnp
-
-import hlo2onnx
-from hlo2onnx.runtime.calling import to_model
-from hlo2onnx.runtime.sessions import OrtProgram
-from tools import ROOT
-from tools.bench.limits import PROGRAMS
-from tools.bench.page import write_section
-from tools.bench.table import HEADER as TABLE_HEADER
-from tools.bench.table import Rivals, row
-from tools.bench.timing import THREADS, medians
-from tools.examples import Example, load_all
+from tools import ROOT, environment
+from tools.bench.benchmark import Benchmark
+from tools.bench.page import cells_of, geometric_mean, line, mean_ratio, write
 
 PAGE = ROOT / "docs" / "speed.md"
+GROUPS = (
+    *("dense", "large_arrays", "linear_algebra", "random_draws"),
+    *("translation", "executions", "calls", "memory"),
+)
+"""Modules with BENCHMARKS, COLUMNS and perhaps a function `measure` of their own."""
+
+TIMES = ("ours ms", "XLA ms", "ours / XLA", "XLA limit", "nodes", "translation s", "max error")
 
 
-@dataclass(frozen=True)
-class Row:
-    """Measurements of one program: median seconds of a call, and facts of its model."""
+def module_of(group: str) -> ModuleType:
+    """The module of a group."""
+    return importlib.import_module(f"tools.bench.{group}")
 
-    name: str
-    ort: float
-    xla: float
-    nodes: int
-    casts: int
-    translation: float
-    error: float
 
-    def __str__(self) -> str:
-        return (
-            f"| {self.name} | {1e3 * self.ort:.2f} | {1e3 * self.xla:.2f} |"
-            f" {self.ort / self.xla:.2f} | {self.nodes} | {self.casts} |"
-            f" {self.translation:.2f} | {self.error:.1e} |"
+def chosen(group: str, patterns: Sequence[str]) -> dict[str, Benchmark]:
+    """The benchmarks of a group that a pattern names, by group, name or both."""
+    if not patterns:
+        return dict(module_of(group).BENCHMARKS)
+    return {
+        name: benchmark
+        for name, benchmark in module_of(group).BENCHMARKS.items()
+        if any(fnmatchcase(key, p) for key in (group, name, f"{group}/{name}") for p in patterns)
+    }
+
+
+def row(group: str, name: str, given: argparse.Namespace) -> dict[str, str]:
+    """The figures of a benchmark, measured in this process."""
+    module = module_of(group)
+    measure = getattr(module, "measure", None)
+    if measure is None:
+        measure = importlib.import_module("tools.bench.measure").measure
+    figures: dict[str, str] = measure(name, module.BENCHMARKS[name], given)
+    return figures
+
+
+def row_of_process(
+    group: str, name: str, benchmark: Benchmark, given: argparse.Namespace
+) -> dict[str, str]:
+    """The figures of a benchmark, measured in a process of its own; none where it fails."""
+    python: str | Path = sys.executable
+    if benchmark.zoo:
+        from tools.zoo.environments import environment_of
+        from tools.zoo.program import load_all
+
+        python = given.envs / environment_of(load_all()[name]).name / "bin" / "python"
+    options = [f"--{key}={getattr(given, key)}" for key in ("twins", "peer") if getattr(given, key)]
+    command = [python, "-m", "tools.bench", "--row", f"{group}/{name}", *options]
+    variables = environment(KERAS_BACKEND="jax", JAX_PLATFORMS="cpu")
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=variables)
+    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1]) if not done.returncode else {}
+    return found
+
+
+def run(group: str, given: argparse.Namespace) -> bool:
+    """Measures the chosen benchmarks of a group; returns whether all are right."""
+    module, right = module_of(group), True
+    columns = getattr(module, "COLUMNS", TIMES)
+    rows: dict[str, Mapping[str, str]] = {}
+    print(f"\n{group}\n{line('program', columns)}\n{line('---', ['---'] * len(columns))}")
+    for name, benchmark in chosen(group, given.names).items():
+        if benchmark.zoo and not given.envs:
+            continue
+        figures = row_of_process(group, name, benchmark, given)
+        right &= bool(figures) and "DIFFERS" not in figures.values()
+        rows[benchmark.title] = figures or {columns[0]: "fails"}
+        print(
+            line(benchmark.title, [rows[benchmark.title].get(c, "") for c in columns]), flush=True
         )
+    print(mean_ratio(rows))
+    if given.against:
+        figure, old = getattr(module, "FIGURE", "ours ms"), cells_of(given.against.read_text())
+        both = [title for title in rows if figure in rows[title] and old.get(title, {}).get(figure)]
+        if both:
+            now, before = ([part[title][figure] for title in both] for part in (rows, old))
+            factor = geometric_mean(now) / geometric_mean(before)
+            print(f"\n{len(both)} programs: {figure} is {factor:.3f} times that of before")
+    if given.write and rows:
+        titles = [benchmark.title for benchmark in module.BENCHMARKS.values()]
+        write(PAGE, group, columns, rows, titles)
+    return right
 
 
-HEADER = """\
-| program | ORT ms | XLA ms | ORT / XLA | nodes | casts | translation s | max error |
-| --- | --- | --- | --- | --- | --- | --- | --- |"""
-
-
-def _xla_call(compiled: Callable[..., object], args: Sequence[object]) -> object:
-    return jax.block_until_ready(compiled(*args))
-
-
-def measure(examples: Sequence[tuple[Example, str]]) -> list[Row]:
-    """Times examples in float types; the calls take turns."""
-    rows, calls = [], []
-    for example, dtype in examples:
-        with example.types():
-            function, args = example.build(**({"dtype": jnp.dtype(dtype)} if dtype else {}))
-            lowered = jax.jit(function).lower(*args)
-            start = time.perf_counter()
-            program = hlo2onnx.translate(lowered)
-            seconds = time.perf_counter() - start
-            compiled = lowered.compile()
-            session = OrtProgram(program.model_proto.SerializeToString(), threads=THREADS)
-            feeds = to_model(program.input_names, program.flatten(*args))
-            error = program.verify(*args).max_error
-        calls.append(partial(session, feeds))
-        calls.append(partial(_xla_call, compiled, args))
-        nodes = program.report.nodes
-        name = f"{example.name} {dtype}".strip()
-        rows.append((name, nodes.total(), nodes["Cast"], seconds, error))
-    found = medians(calls)
-    return [
-        Row(name, found[2 * i], found[2 * i + 1], nodes, casts, seconds, error)
-        for i, (name, nodes, casts, seconds, error) in enumerate(rows)
-    ]
-
-
-def table(names: Sequence[str], arguments: Sequence[str]) -> str | None:
-    """Prints the table's rows, each made by a process of its own; None if one of these fails."""
-    print(TABLE_HEADER, flush=True)
-    lines = [TABLE_HEADER]
-    command = [sys.executable, "-m", "tools.bench", "--row"]
-    for name in names:
-        done = subprocess.run([*command, name, *arguments], stdout=subprocess.PIPE, text=True)
-        print(done.stdout, end="", flush=True)
-        lines.append(done.stdout.rstrip("\n") if done.returncode == 0 else "")
-    return "\n".join(lines) + "\n" if all(lines) else None
-
-
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.bench", description=(__doc__ or "").partition("\n")[0]
+        prog="python -m tools.bench",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", help="examples or programs; default: all")
-    parser.add_argument("--dtype", help="float type to time beside float32: bfloat16, float16")
-    parser.add_argument("--table", action="store_true", help="the programs with a limit to keep")
-    parser.add_argument("--twins", type=Path, metavar="DIR", help="where tools.twins wrote")
-    parser.add_argument(
-        "--operators", action="store_true", help="the table with each operator's time"
-    )
-    parser.add_argument(
-        "--peer", type=Path, metavar="PYTHON", help="interpreter of an environment with jax2onnx"
-    )
-    parser.add_argument("--write", action="store_true", help=f"the table into {PAGE.name}")
-    parser.add_argument("--row", metavar="NAME", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    add = parser.add_argument
+    add("names", nargs="*", help=f"groups ({', '.join(GROUPS)}), benchmarks or patterns of them")
+    add("--twins", type=Path, metavar="DIR", help="models of tools.twins")
+    add("--peer", type=Path, metavar="PYTHON", help="interpreter with jax2onnx")
+    add("--envs", type=Path, metavar="DIR", help="environments of tools.zoo")
+    add("--write", action="store_true", help=f"the rows into {PAGE.name}; other rows stay")
+    add("--against", type=Path, metavar="FILE", help="an earlier output to compare with")
+    add("--row", metavar="GROUP/NAME", help=argparse.SUPPRESS)
+    given = parser.parse_args(argv)
     if given.row:
-        print(row(given.row, Rivals(given.twins, given.peer, given.operators)), flush=True)
+        print(json.dumps(row(*given.row.split("/"), given)), flush=True)
         return 0
-    known = PROGRAMS if given.table else {example.name: example for example in load_all()}
-    if unknown := set(given.names) - set(known):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    names = given.names or list(known)
-    if given.table:
-        paths = {"twins": given.twins, "peer": given.peer}
-        rivals = [f"--{name}={path}" for name, path in paths.items() if path]
-        rows = table(names, rivals + ["--operators"] * given.operators)
-        if given.write and rows is not None:
-            write_section(PAGE, rows)
-        return int(rows is None)
-    print(HEADER)
-    for name in names:
-        dtypes = ["float32", given.dtype] if given.dtype else [""]
-        rows = measure([(known[name], dtype) for dtype in dtypes])
-        for found in rows:
-            print(found, flush=True)
-        if given.dtype:
-            print(f"{name}: {given.dtype} / float32 in ORT {rows[1].ort / rows[0].ort:.2f}")
-    return 0
+    groups = [group for group in GROUPS if chosen(group, given.names)]
+    if not groups:
+        parser.error("no benchmark has such a name")
+    right = [run(group, given) for group in groups]
+    return int(not all(right))
 
 
 if __name__ == "__main__":

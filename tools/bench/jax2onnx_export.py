@@ -2,7 +2,7 @@
 
     python -m tools.bench.jax2onnx_export NAME MODEL.onnx
 
-`python -m tools.bench --table --peer PYTHON` runs it in an environment with jax2onnx, flax and
+`python -m tools.bench dense --peer PYTHON` runs it in an environment with jax2onnx, flax and
 equinox. It does not import hlo2onnx.
 """
 
@@ -15,12 +15,12 @@ from typing import Any
 import jax
 import jax2onnx
 
-from tools.bench.limits import PROGRAMS
+from tools.bench.dense import BENCHMARKS
 
 
 def main(name: str, path: str) -> None:
     """Exports the program as a function of the leaves of its arguments, parameters bound."""
-    program = PROGRAMS[name]
+    program = BENCHMARKS[name]
     function, args = program.build()
     bound, free = (args[:1], args[1:]) if program.binds else ((), args)
     leaves, tree = jax.tree.flatten(free)

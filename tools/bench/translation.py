@@ -1,11 +1,6 @@
-"""Times translations: real programs of the zoo, chains of many ops, and the first call.
+"""Seconds of a translation: chains of many ops, real programs, and the first call.
 
-    python -m tools.bench.translation                      chains, and the first call
-    python -m tools.bench.translation --envs DIR           and programs of the zoo
-    python -m tools.bench.translation --envs DIR NAME ...  these programs
-
-Seconds are those of the processor, the least of three translations in one process. DIR holds the
-environments that `python -m tools.zoo --make-env DIR` makes.
+Seconds are those of the processor, the least of three translations in one process.
 """
 
 from __future__ import annotations
@@ -14,30 +9,23 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from tools import environment
-from tools.zoo.environments import environment_of
-from tools.zoo.program import load_all
-
-PROGRAMS = (
-    "mjx_contacts",
-    "brax_hopper_positional",
-    "numpyro_nuts",
-    "gymnax_asterix",
-    "keras_hub_gemma",
-)
-CHAINS = (1_000, 10_000, 100_000)
-REPEATS = 3
-HEADER = """\
-| program | ops | nodes | seconds | per 10,000 ops | normalize | lower | raise | legalize |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
-STAGES = ("normalize", "lower", "raise", "legalize")
-FIRST_CALL = """\
-import time
 import jax
+import jax.numpy as jnp
+
+from tools import environment
+from tools.bench.benchmark import Benchmark
+from tools.zoo.program import lowered
+
+STAGES = ("normalize", "lower", "raise", "legalize")
+COLUMNS = ("ops", "nodes", "seconds", "per 10,000 ops", *STAGES)
+FIGURE = "seconds"
+REPEATS = 3
+FIRST_CALL = """\
+import time, jax
 lowered = jax.jit(lambda x: x + 1).lower(1.0)
 start = time.perf_counter()
 import hlo2onnx
@@ -48,8 +36,6 @@ print(time.perf_counter() - start)
 
 def chain(ops: int) -> Any:
     """A lowered program of this many elementwise ops."""
-    import jax
-    import jax.numpy as jnp
 
     def repeated(x: Any) -> Any:
         for index in range(ops // 2):
@@ -59,80 +45,46 @@ def chain(ops: int) -> Any:
     return jax.jit(repeated).lower(jnp.ones(8))
 
 
-def of_zoo(name: str) -> Any:
-    """A lowered program of the zoo; its package must be installed."""
-    import jax
-
-    item = load_all()[name]
-    jax.config.update("jax_enable_x64", item.x64)
-    function, args = item.build()
-    jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
-    return jitted.lower(*args)
-
-
-def row(name: str) -> str:
-    """Translates a program several times."""
+def measure(name: str, benchmark: Benchmark, given: argparse.Namespace) -> dict[str, str]:
+    """Translates a program several times, or imports hlo2onnx and translates one op."""
+    if name == "first_call":
+        command = [sys.executable, "-c", FIRST_CALL]
+        runs = [
+            subprocess.check_output(command, text=True, env=environment()) for _ in range(REPEATS)
+        ]
+        return {"seconds": f"{min(map(float, runs)):.2f}"}
     import hlo2onnx
 
-    lowered = chain(int(name)) if name.isdigit() else of_zoo(name)
+    program = benchmark.build()
     hlo2onnx.translate(chain(2))  # which imports what the first one needs
-    times, programs = [], []
-    for _ in range(1 if name.isdigit() else REPEATS):
+    found = []
+    for _ in range(REPEATS if benchmark.zoo else 1):
         start = time.process_time()
-        programs.append(hlo2onnx.translate(lowered))
-        times.append(time.process_time() - start)
-    seconds, report = min(times), programs[times.index(min(times))].report
+        report = hlo2onnx.translate(program).report
+        found.append((time.process_time() - start, report))
+    seconds, report = min(found, key=lambda item: item[0])
     ops = report.ops.total()
-    cells = [
-        f"a chain of {ops:,} ops" if name.isdigit() else name,
-        f"{ops:,}",
-        f"{report.nodes.total():,}",
-        f"{seconds:.2f}",
-        f"{1e4 * seconds / ops:.2f}",
-        *(f"{report.seconds[stage]:.2f}" for stage in STAGES),
-    ]
-    return f"| {' | '.join(cells)} |"
+    return {
+        "ops": f"{ops:,}",
+        "nodes": f"{report.nodes.total():,}",
+        "seconds": f"{seconds:.2f}",
+        "per 10,000 ops": f"{1e4 * seconds / ops:.2f}",
+        **{stage: f"{report.seconds[stage]:.2f}" for stage in STAGES},
+    }
 
 
-def first_call() -> float:
-    """Seconds of the import and of a first small translation, after JAX's; the least of three."""
-    command = [sys.executable, "-c", FIRST_CALL]
-    runs = [
-        subprocess.run(command, check=True, capture_output=True, text=True, env=environment())
-        for _ in range(REPEATS)
-    ]
-    return min(float(run.stdout) for run in runs)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.bench.translation",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("programs", nargs="*", help=f"default: {', '.join(PROGRAMS)}")
-    parser.add_argument("--envs", type=Path, metavar="DIR", help="environments of the zoo")
-    parser.add_argument("--row", metavar="NAME", help=argparse.SUPPRESS)
-    given = parser.parse_args(argv)
-    if given.row:
-        print(row(given.row), flush=True)
-        return 0
-    print(HEADER, flush=True)
-    pythons = {str(ops): Path(sys.executable) for ops in CHAINS}
-    if given.envs:
-        for name in given.programs or PROGRAMS:
-            folder = given.envs / environment_of(load_all()[name]).name
-            pythons[name] = folder / "bin" / "python"
-    failed = False
-    for name, python in pythons.items():
-        command = [python, "-m", "tools.bench.translation", "--row", name]
-        variables = environment(KERAS_BACKEND="jax", JAX_PLATFORMS="cpu")
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=variables)
-        failed |= done.returncode != 0
-        print(done.stdout.strip().rpartition("\n")[2] or f"| {name} | fails |", flush=True)
-    print(f"\nImport and first translation after JAX's import: {first_call():.2f} s", flush=True)
-    return int(failed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+PROGRAMS = (
+    "mjx_contacts",
+    "brax_hopper_positional",
+    "numpyro_nuts",
+    "gymnax_asterix",
+    "keras_hub_gemma",
+)
+BENCHMARKS: Mapping[str, Benchmark] = {
+    "first_call": Benchmark("import and one op, after JAX's import", dict),
+    **{
+        f"chain_{ops}": Benchmark(f"a chain of {ops:,} ops", partial(chain, ops))
+        for ops in (1_000, 10_000, 100_000)
+    },
+    **{name: Benchmark(name, partial(lowered, name), zoo=name) for name in PROGRAMS},
+}

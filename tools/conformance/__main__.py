@@ -5,7 +5,8 @@
     python -m tools.conformance --set all --every 20        a sample
     python -m tools.conformance --set all --symbolic        with symbolic leading dimensions
     python -m tools.conformance --case NAME                 one case, with traceback or values
-    python -m tools.conformance --case NAME --dump DIR      ... and module, model and inputs
+    python -m tools.conformance --case NAME --dump DIR      ... and stages and inputs
+    python -m tools.conformance --every 3 --runtime ort-web@1.30 --json FILE     in another runtime
     python -m tools.conformance --set all --known tests/conformance/known_failures.txt
     python -m tools.conformance --set all --update-known    write that file
 
@@ -32,6 +33,7 @@ from tools.conformance.known import KnownFailures, judge, side_of, vanished
 from tools.conformance.outcome import Case, Outcome
 from tools.conformance.pool import Pool, list_cases
 from tools.conformance.sets import SETS, Selection
+from tools.probe.environments import CACHE
 
 KNOWN = ROOT / "tests" / "conformance" / "known_failures.txt"
 
@@ -50,7 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _report(cases, outcomes, options)
     if options.json:
         rows = [{**asdict(case), **asdict(outcomes[case.name])} for case in cases]
-        options.json.write_text(json.dumps({"jax": version, "cases": rows}, indent=1))
+        options.json.write_text(
+            json.dumps({"jax": version, "runtime": options.runtime, "cases": rows}, indent=1)
+        )
     found, names = [outcomes[case.name] for case in cases], [case.name for case in every_case]
     side = side_of(version)
     if options.update_known:
@@ -78,25 +82,17 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--groups", type=words, help="comma-separated fnmatch patterns of group names")
     add("--dtypes", type=words, help="comma-separated, as f32,f64,bf16,i8,u8,bool,c64")
     add("--every", type=int, default=1, metavar="K", help="each K-th case of each group only")
-    add("--shard", type=_shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
     add("--case", metavar="NAME", help="one case (or an fnmatch pattern), verbosely")
-    add("--dump", metavar="DIR", help="write module, inputs, stages and model of each case")
+    add("--dump", metavar="DIR", help="write stages, inputs and XLA's results of each case")
+    add("--runtime", default="", metavar="NAME[=TARGET]", help="as for tools.probe")
+    add("--environments", default=str(CACHE), metavar="DIR", help="of runtimes (%(default)s)")
     add("--symbolic", action="store_true", help="make leading dimensions symbolic where JAX can")
     add("--jobs", type=int, default=2, metavar="N", help="worker processes")
     add("--timeout", type=float, default=60.0, metavar="S", help="seconds for a case")
     add("--json", type=Path, metavar="FILE", help="write all outcomes")
     add("--known", type=Path, metavar="FILE", help="known failures: fail on any change")
     add("--update-known", type=Path, nargs="?", const=KNOWN, metavar="FILE", help="write that file")
-    add("--brief", action="store_true", help="leave out the list of failing cases")
     return parser.parse_args(argv)
-
-
-def _shard(text: str) -> tuple[int, int]:
-    index, _, count = text.partition("/")
-    shard = int(index), int(count)
-    if not 1 <= shard[0] <= shard[1]:
-        raise ValueError(text)
-    return shard
 
 
 def _chosen(options: argparse.Namespace, cases: Sequence[Case]) -> list[Case]:
@@ -108,14 +104,16 @@ def _chosen(options: argparse.Namespace, cases: Sequence[Case]) -> list[Case]:
         groups=options.groups or selection.groups,
         dtypes=options.dtypes or selection.dtypes,
         every=options.every,
-        shard=options.shard,
     ).of(cases)
 
 
 def _run(cases: Sequence[Case], options: argparse.Namespace) -> dict[str, Outcome]:
     pool = Pool(options.jobs, options.timeout)
     try:
-        request = {"dump": options.dump, "symbolic": options.symbolic}
+        runtime, _, target = options.runtime.partition("=")
+        request = {"dump": options.dump, "symbolic": options.symbolic, "runtime": runtime}
+        request["target"] = target or runtime.partition("@")[0]
+        request["environments"] = options.environments
         futures = pool.submit([case.name for case in cases], request)
         outcomes: dict[str, Outcome] = {}
         passed = 0
@@ -140,10 +138,9 @@ def _report(
             print(f"{outcome.name}\n{outcome.line}\n{outcome.detail}\n{dict(outcome.seconds)}")
         return
     print(table.by_group(cases, outcomes))
-    print(f"\n{table.by_phase(found)}")
     if any(outcome.status != "pass" for outcome in found):
         print(f"\n{table.by_cause(cases, outcomes)}")
-    if not options.brief and any(outcome.failed for outcome in found):
+    if any(outcome.failed for outcome in found):
         print(f"\n{table.failures(found)}")
 
 

@@ -10,7 +10,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.export
@@ -23,7 +24,6 @@ from hlo2onnx.errors import TranslationError
 from hlo2onnx.frontend.load import load
 from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model
 from hlo2onnx.runtime.sessions import check_model
-from tools.conformance.dump import Dump
 from tools.conformance.exact import exact_results
 from tools.conformance.outcome import REASON_SEPARATOR, Outcome, one_line
 from tools.conformance.residuals import as_good
@@ -79,7 +79,7 @@ class Runs:
         """Runs one harness.
 
         Args:
-            options: `dump`: folder that receives module, model and inputs; `symbolic`: whether
+            options: `dump`: folder that receives stages and inputs; `symbolic`: whether
                 leading dimensions are symbolic in what is translated; `runtime`, `target` and
                 `environments`: where the model runs, see `tools.conformance.running`. All requests
                 of a process name the same runtime.
@@ -115,8 +115,8 @@ class Runs:
             key = _digest(harness.group_name, translated, arguments)
             if dump is None and key in self._done:
                 return replace(self._done[key], name=name, seconds=clock.seconds)
-            programs = Programs(lowered, translated)
-            _translate_and_compare(harness, programs, arguments, place, clock, Dump(dump, name))
+            folder = None if dump is None else _folder(dump, name)
+            _translate_and_compare(harness, lowered, translated, arguments, place, clock, folder)
             outcome = Outcome(name, "pass", seconds=clock.seconds)
         except Disagreement as found:
             reason, _, detail = str(found).partition("\n")
@@ -173,18 +173,6 @@ def _digest(group: str, lowered: Any, arguments: Sequence[Any]) -> str:
     return digest.hexdigest()
 
 
-class Programs(NamedTuple):
-    """One harness as JAX lowers it.
-
-    Attributes:
-        lowered: For the shapes of its arguments.
-        translated: For these, or for symbolic ones.
-    """
-
-    lowered: Any
-    translated: Any
-
-
 def with_symbolic_dimensions(arguments: Sequence[Any]) -> list[Any]:
     """The arguments' types with symbols for the leading dimensions of 2 and more; equal ones have
     the same symbol.
@@ -214,30 +202,35 @@ def with_symbolic_dimensions(arguments: Sequence[Any]) -> list[Any]:
 
 def _translate_and_compare(
     harness: Any,
-    programs: Programs,
+    lowered: Any,
+    translated: Any,
     arguments: list[Any],
     place: Place,
     clock: Clock,
-    dump: Dump,
+    folder: Path | None,
 ) -> None:
     """Runs the program in XLA and, translated, in a runtime with and without optimisation.
+
+    Args:
+        lowered: For the shapes of the arguments.
+        translated: For these, or for symbolic ones.
+        folder: Receives the stages of the translation, the inputs and XLA's results.
 
     Raises:
         Disagreement: The results differ.
     """
-    lowered, translated = programs
     with clock("translate"):
         signature = load(translated).signature
         inputs = flatten_arguments(signature, arguments, {})
-        dump.program(translated, inputs)
-        program = hlo2onnx.translate(translated, dump=dump.stages, target=place.target)
+        program = hlo2onnx.translate(translated, dump=folder, target=place.target)
         proto = program.model_proto
         content = proto.SerializeToString()
-    dump.model(content)
     with clock("xla"):
         results = lowered.compile()(*arguments)
         expected = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(results)]
-    dump.expected(expected)
+    if folder is not None:
+        for stem, arrays in (("inputs", inputs), ("xla", expected)):
+            np.savez(folder / f"{stem}.npz", *map(_plain, arrays))
     with clock("check"):
         check_model(proto)
     feeds = to_model(program.input_names, inputs)
@@ -269,3 +262,17 @@ def _refusals(error: TranslationError) -> str:
         f"{refusal.op}: {refusal.why}".replace(REASON_SEPARATOR, ", ") for refusal in error.refusals
     )
     return one_line(REASON_SEPARATOR.join(reasons))
+
+
+def _folder(dump: str, name: str) -> Path:
+    """A folder for a case: long names differ at their ends."""
+    text = re.sub(r"\W+", "_", name).strip("_")
+    short = text if len(text) <= 120 else f"{text[:110]}_{zlib.crc32(name.encode()):08x}"
+    folder = Path(dump) / short
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """The array in a type that npz files know."""
+    return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")

@@ -1,30 +1,28 @@
-"""Where the model of a case runs: in ONNX Runtime in this process, or in another runtime."""
+"""Where the model of a case runs: in ONNX Runtime in this process, or in another runtime.
+
+Inputs and outputs of types that the other runtime does not take or give, such as bf16 in
+JavaScript, are cast in the model from and to types that hold them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx import helper
 
 from hlo2onnx.runtime.adapters.kinds import KINDS, Name
-from hlo2onnx.runtime.adapters.process import Runtime, array_of, tensor_of
 from hlo2onnx.runtime.sessions import OrtProgram
-from tools.conformance.ports import carried_feeds, with_ports
+from hlo2onnx.verify.runners import OtherRuntime, Session
 from tools.probe.environments import start
-
-Session = Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
-"""Runs a model on inputs by name."""
+from tools.probe.models import Ports
 
 SECONDS = 30.0
 """How long another runtime may take for a model."""
-
-
-class RuntimeFailure(Exception):  # noqa: N818  (a finding)
-    """Another runtime does not load or does not run a model: its own text."""
 
 
 @dataclass(frozen=True)
@@ -42,47 +40,80 @@ class Place:
     load: Callable[[bytes, bool], Session]
 
 
-def _in_this_process(content: bytes, optimize: bool) -> Session:
-    return OrtProgram(content, optimize=optimize, threads=2)
-
-
-HERE = Place("ort-cpu", {"optimized": True, "plain": False}, _in_this_process)
+HERE = Place(
+    "ort-cpu",
+    {"optimized": True, "plain": False},
+    lambda content, optimize: OrtProgram(content, optimize=optimize, threads=2),
+)
 """ONNX Runtime in this process."""
 
 
-def elsewhere(runtime: str, target: str, environments: str) -> Place:
-    """A runtime of `tools.probe` in a process of its own, such as "ort-web@1.30".
+def place_of(options: Mapping[str, str]) -> Place:
+    """The place that the options of a request name: `runtime`, a name of `tools.probe` such as
+    "ort-web@1.30", `target` and `environments`; `HERE` without them.
 
     Raises:
-        StartError: It does not start.
+        StartError: The runtime does not start.
         ValueError: There is no such runtime.
     """
-    name = Name.parsed(runtime)
-    process = start(name, Path(environments), SECONDS)
-    runs = HERE.runs if KINDS[name.kind].has_levels else {"run": True}
-    return Place(target, runs, lambda content, optimize: _session(process, content, optimize))
-
-
-def _session(process: Runtime, content: bytes, optimize: bool) -> Session:
-    """The model in another process, which loads it when it runs."""
-    fitting = with_ports(content, process.takes, process.gives)
-    outputs = onnx.load_from_string(content).graph.output
-    dtypes = [ir.DataType(item.type.tensor_type.elem_type).numpy() for item in outputs]
-
-    def run(feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        arrays = carried_feeds({key: np.asarray(x) for key, x in feeds.items()}, process.takes)
-        given = {key: tensor_of(array) for key, array in arrays.items()}
-        answer = process.run(fitting, given, optimize=optimize)
-        if isinstance(answer, str):
-            raise RuntimeFailure(answer)
-        found = zip(answer.outputs, dtypes, strict=True)
-        return [array_of(output).astype(dtype, copy=False) for output, dtype in found]
-
-    return run
-
-
-def place_of(options: Mapping[str, str]) -> Place:
-    """The place that the options of a request name: `runtime`, `target` and `environments`."""
-    if "runtime" not in options:
+    if not options.get("runtime"):
         return HERE
-    return elsewhere(options["runtime"], options["target"], options["environments"])
+    name = Name.parsed(options["runtime"])
+    process = start(name, Path(options["environments"]), SECONDS)
+    runner = OtherRuntime(process, "the runtime")
+
+    def load(content: bytes, optimize: bool) -> Session:
+        outputs = onnx.load_from_string(content).graph.output
+        dtypes = [ir.DataType(item.type.tensor_type.elem_type).numpy() for item in outputs]
+        session = runner.session(
+            with_ports(content, process.takes, process.gives), optimize=optimize
+        )
+
+        def run(feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+            found = session(carried_feeds(feeds, process.takes))
+            return [x.astype(dtype, copy=False) for x, dtype in zip(found, dtypes, strict=True)]
+
+        return run
+
+    runs = HERE.runs if KINDS[name.kind].has_levels else {"run": True}
+    return Place(options["target"], runs, load)
+
+
+def with_ports(
+    content: bytes, takes: Collection[ir.DataType], gives: Collection[ir.DataType]
+) -> bytes:
+    """A model with casts behind inputs and before outputs of other types."""
+    model = onnx.load_from_string(content)
+    graph, nodes = model.graph, list(model.graph.node)
+    behind = [_carried(item, Ports(gives=takes), True) for item in graph.input]
+    before = [_carried(item, Ports(gives=gives), False) for item in graph.output]
+    graph.ClearField("node")
+    graph.node.extend([*filter(None, behind), *nodes, *filter(None, before)])
+    return bytes(model.SerializeToString())
+
+
+def _carried(item: onnx.ValueInfoProto, ports: Ports, is_input: bool) -> onnx.NodeProto | None:
+    """Gives an input or output the carrier's type and a name of its own: the cast to or from it."""
+    own = ir.DataType(item.type.tensor_type.elem_type)
+    carrier = ports.carrier(own)
+    if carrier is None:
+        return None
+    name, item.name = item.name, f"{item.name}/carried"
+    item.type.tensor_type.elem_type = carrier.value
+    if is_input:
+        return helper.make_node("Cast", [item.name], [name], to=own.value)
+    return helper.make_node("Cast", [name], [item.name], to=carrier.value)
+
+
+def carried_feeds(
+    feeds: Mapping[str, np.ndarray], takes: Collection[ir.DataType]
+) -> dict[str, np.ndarray]:
+    """The inputs of such a model."""
+    found = {}
+    for name, array in ((name, np.asarray(x)) for name, x in feeds.items()):
+        carrier = Ports(gives=takes).carrier(ir.DataType.from_numpy(array.dtype))
+        if carrier is None:
+            found[name] = array
+        else:
+            found[f"{name}/carried"] = array.astype(carrier.numpy())
+    return found

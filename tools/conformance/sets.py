@@ -66,13 +66,11 @@ class Selection:
         groups: fnmatch patterns of group names.
         dtypes: Element types; empty for all. A case that names none is always in.
         every: Of the chosen cases of each group, in the order of their names, each `every`-th.
-        shard: (i, n): of n parts the i-th, counted from 1.
     """
 
     groups: tuple[str, ...] = ("*",)
     dtypes: tuple[str, ...] = ()
     every: int = 1
-    shard: tuple[int, int] = (1, 1)
 
     def of(self, cases: Iterable[Case]) -> list[Case]:
         """The chosen cases, ordered by group and name."""
@@ -80,9 +78,7 @@ class Selection:
         for case in sorted(cases, key=lambda case: (case.group, case.name)):
             if self._wants(case):
                 by_group.setdefault(case.group, []).append(case)
-        sample = [case for group in by_group.values() for case in group[:: self.every]]
-        index, count = self.shard
-        return sample[index - 1 :: count]
+        return [case for group in by_group.values() for case in group[:: self.every]]
 
     def _wants(self, case: Case) -> bool:
         in_groups = any(fnmatchcase(case.group, pattern) for pattern in self.groups)

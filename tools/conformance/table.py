@@ -63,16 +63,3 @@ def failures(outcomes: Sequence[Outcome]) -> str:
     """Two lines per failing case: name and reason."""
     failed = [outcome for outcome in outcomes if outcome.failed]
     return "\n".join(f"{outcome.name}\n    {outcome.line}" for outcome in failed)
-
-
-def by_phase(outcomes: Sequence[Outcome]) -> str:
-    """Where the time went: total and mean over the cases that came that far."""
-    phases: dict[str, list[float]] = {}
-    for outcome in outcomes:
-        for phase, seconds in outcome.seconds.items():
-            phases.setdefault(phase, []).append(seconds)
-    cells = [
-        f"{phase} {sum(seconds):.1f} s ({1e3 * sum(seconds) / len(seconds):.0f} ms)"
-        for phase, seconds in phases.items()
-    ]
-    return f"time: {', '.join(cells)}"

@@ -39,7 +39,8 @@ NOT_PROGRAMS = frozenset({"stablehlo.return", "chlo.return"})
 
 HEAD = """# Op coverage
 
-Written by `python -m tools.coverage`; do not edit. Recorded with jaxlib {jaxlib}.
+Written by `python -m tools.coverage` in a checkout of the repository; do not edit. Recorded with
+jaxlib {jaxlib}.
 
 Every op of the StableHLO and CHLO dialects, what it becomes, the element types in which passing
 tests translate it, how many tests do, and the file of its handler. An op counts for the type of its

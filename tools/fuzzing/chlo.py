@@ -15,12 +15,11 @@ from tools.fuzzing.elementwise import (
     NUMBERS,
     REAL,
     _away_from_edges,
-    _comparison,
     _grid2,
     _together,
 )
 from tools.fuzzing.movement import ints
-from tools.fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.program import Grid, Quality, Type, Value, comparing
 
 _FUNCTIONS = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i1e", "cosh", "digamma",
               "erf", "erf_inv", "erfc", "lgamma", "sinh"]  # fmt: skip
@@ -123,10 +122,8 @@ def _operand(b: Builder, name: str, type_: Type) -> Value:
 
 def _comparing(b: Builder, element: str) -> list[str]:
     names = ["EQ", "NE"] if element in COMPLEX else ["EQ", "NE", "LT", "LE", "GT", "GE"]
-    texts = [f"comparison_direction = #chlo<comparison_direction {b.rng.choice(names)}>"]
-    if b.rng.random() < 0.7:
-        texts.append(f"compare_type = #chlo<comparison_type {_comparison(element)}>")
-    return texts
+    texts = comparing(b.rng.choice(names), element).replace("stablehlo", "chlo").split(", ")
+    return texts if b.rng.random() < 0.7 else texts[:1]
 
 
 def _made(

@@ -12,13 +12,12 @@ import numpy as np
 
 from tools.fuzzing import branches, elementwise, indexing, loops, movement, reductions
 from tools.fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
-from tools.fuzzing.counting import Count
 from tools.fuzzing.elements import ALL, COMMON_FLOATS, INTEGERS, NUMPY
 from tools.fuzzing.elementwise import _together
 from tools.fuzzing.indices import apply, filled, leaf, normalized
-from tools.fuzzing.movement import ints, is_dynamic_slice
-from tools.fuzzing.program import Grid, Quality, Type, Value
-from tools.fuzzing.states import Loop
+from tools.fuzzing.movement import ints, is_dynamic_slice, moved
+from tools.fuzzing.program import Grid, Quality, Type, Value, comparing
+from tools.fuzzing.states import Count, Loop
 
 I32, I1 = Type("i32", ()), Type("i1", ())
 MOST_BRANCHES = 7
@@ -172,11 +171,7 @@ def predicate(b: Builder, simple: bool = False) -> Value:
 def _compared(b: Builder) -> Value:
     sides = [index(b), _fixed(b) if b.rng.random() < 0.7 else index(b)]
     b.rng.shuffle(sides)
-    direction = b.rng.choice(["LT", "LE", "GT", "GE", "EQ", "NE"])
-    text = (
-        f"comparison_direction = #stablehlo<comparison_direction {direction}>,"
-        " compare_type = #stablehlo<comparison_type SIGNED>"
-    )
+    text = comparing(b.rng.choice(["LT", "LE", "GT", "GE", "EQ", "NE"]), "i32")
     return b.step("compare", sides, [(I1, Quality.BITS, None)], text)[0]
 
 
@@ -213,11 +208,8 @@ def _written(b: Builder, x: Value, at: Value | None) -> None:
         return
     size = b.rng.choice([1, 1, b.rng.randint(1, length)])
     update = b.like(Type(x.type.element, (size, *rest)), Quality.CLOSE)
-    quality, grid, moderate = _together(x, update)
-    operands = [x, update, at, *(filled(b, I32, 0) for _ in rest)]
-    scale = max(x.scale, update.scale)
-    made = [(x.type, quality, grid)]
-    b.step("dynamic_update_slice", operands, made, scale=scale, moderate=moderate)
+    starts = [at, *(filled(b, I32, 0) for _ in rest)]
+    moved(b, "dynamic_update_slice", [x, update], x.type.shape, indices=starts)
 
 
 def _scattered(b: Builder, x: Value, at: Value) -> None:
@@ -243,10 +235,9 @@ def cut(b: Builder, at: Value | None = None) -> None:
         raise Unsuitable
     length, *rest = x.type.shape
     size = b.rng.randint(1, length)
-    operands = [x, at or index(b), *(filled(b, I32, 0) for _ in rest)]
-    made = [(Type(x.type.element, (size, *rest)), x.quality, x.grid)]
+    starts = [at or index(b), *(filled(b, I32, 0) for _ in rest)]
     text = f"slice_sizes = {ints((size, *rest))}"
-    b.step("dynamic_slice", operands, made, text, scale=x.scale, moderate=x.moderate)
+    moved(b, "dynamic_slice", [x], (size, *rest), text, starts)
 
 
 BODY = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tools.fuzzing.builder import Builder, Unsuitable, fits
 from tools.fuzzing.elements import (
@@ -19,7 +19,7 @@ from tools.fuzzing.elements import (
     WIDTH,
     integer_range,
 )
-from tools.fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.program import Grid, Quality, Type, Value, comparing
 
 REAL = INTEGERS + COMMON_FLOATS
 NUMBERS = REAL + COMPLEX
@@ -103,27 +103,27 @@ def _away_from_edges(b: Builder, x: Value) -> Value:
     return x if x.grid is not None or x.type.element not in COMPLEX else b.leaf(x.type, "grid")
 
 
-def atan2(b: Builder) -> None:
-    x = b.operand(COMMON_FLOATS, quality=Quality.BITS)
-    y = b.like(x.type, Quality.BITS)
-    b.step("atan2", [x, y], [b.result(x.type.element, x.type.shape, None, inexact=True)])
+def _same_type(
+    names: Sequence[str], elements: Sequence[str], count: int
+) -> Callable[[Builder], None]:
+    """A step that makes integers or booleans of so many operands of their type."""
+
+    def make(b: Builder) -> None:
+        name = b.rng.choice(names)
+        if name == "count_leading_zeros" and b.depth:
+            raise Unsuitable  # XLA folds that of -1 in i16 to -48
+        x = b.operand(elements)
+        operands = [x, *(b.like(x.type) for _ in range(count - 1))]
+        b.step(name, operands, [b.result(x.type.element, x.type.shape, None)])
+
+    return make
 
 
-def logical(b: Builder) -> None:
-    name = b.rng.choice(["and", "or", "xor", "not"])
-    x = b.operand(INTEGERS + BOOL)
-    operands = [x] if name == "not" else [x, b.like(x.type)]
-    b.step(name, operands, [b.result(x.type.element, x.type.shape, None)])
-
-
-def bits(b: Builder) -> None:
-    shift = ["shift_left", "shift_right_arithmetic", "shift_right_logical"]
-    name = b.rng.choice(["popcnt", "count_leading_zeros", *shift])
-    if name == "count_leading_zeros" and b.depth:
-        raise Unsuitable  # XLA folds that of -1 in i16 to -48
-    x = b.operand(INTEGERS)
-    operands = [x, b.like(x.type)] if name in shift else [x]
-    b.step(name, operands, [b.result(x.type.element, x.type.shape, None)])
+_SHIFTS = ("shift_left", "shift_right_arithmetic", "shift_right_logical")
+logical = _same_type(("and", "or", "xor"), INTEGERS + BOOL, 2)
+logical_not = _same_type(("not",), INTEGERS + BOOL, 1)
+shift = _same_type(_SHIFTS, INTEGERS, 2)
+bit_count = _same_type(("popcnt", "count_leading_zeros"), INTEGERS, 1)
 
 
 def sign_like(b: Builder) -> None:
@@ -162,17 +162,12 @@ def compare(b: Builder) -> None:
         raise Unsuitable
     y = b.like(x.type, Quality.BITS if total else Quality.EQUAL)
     names = ["EQ", "NE"] if element in COMPLEX else ["EQ", "NE", "LT", "LE", "GT", "GE"]
-    text = f"comparison_direction = #stablehlo<comparison_direction {b.rng.choice(names)}>"
-    kind = "TOTALORDER" if total else _comparison(element)
-    if total or b.rng.random() < 0.7:
-        text += f", compare_type = #stablehlo<comparison_type {kind}>"
+    text = comparing(b.rng.choice(names), element)
+    if total:
+        text = text.replace("FLOAT", "TOTALORDER")
+    elif b.rng.random() < 0.3:
+        text = text.partition(",")[0]
     b.step("compare", [x, y], [b.result("i1", x.type.shape, None)], text)
-
-
-def _comparison(element: str) -> str:
-    if element in FLOATS + COMPLEX:
-        return "FLOAT"
-    return "SIGNED" if element in SIGNED else "UNSIGNED"
 
 
 def _together(*values: Value) -> tuple[Quality, Grid | None, bool]:
@@ -281,6 +276,10 @@ def reduce_precision(b: Builder) -> None:
     b.step("reduce_precision", [x], [made], text)
 
 
+def atan2(b: Builder) -> None:
+    _inexact_pair(b, "atan2", COMMON_FLOATS)
+
+
 STEPS = {
     arithmetic: 6,
     extreme: 3,
@@ -288,7 +287,9 @@ STEPS = {
     power: 1,
     atan2: 1,
     logical: 2,
-    bits: 2,
+    logical_not: 1,
+    shift: 1,
+    bit_count: 1,
     sign_like: 2,
     rounding: 2,
     transcendental: 4,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 
 from tools.fuzzing import (
     chlo,
@@ -44,62 +45,48 @@ class Family:
     is_small: bool = False
 
 
+def _once(module: ModuleType, names: str) -> Steps:
+    """These steps of a module, each with the weight 1."""
+    return {getattr(module, name): 1 for name in names.split()}
+
+
+_INDEXING = {
+    **indexing.STEPS,
+    **sorting.STEPS,
+    **idioms.STEPS,
+    **_once(elementwise, "convert clamp select"),
+    **_once(movement, "reshape transpose reverse concatenate broadcast_in_dim"),
+    **_once(reductions, "arg_extreme"),
+}
+_CHLO = {
+    **chlo.STEPS,
+    **_once(elementwise, "arithmetic convert select"),
+    **_once(movement, "reshape broadcast_in_dim"),
+}
+_REDUCTIONS = {
+    **reductions.STEPS,
+    **_once(elementwise, "arithmetic"),
+    **_once(movement, "broadcast_in_dim reshape"),
+    elementwise.convert: 2,
+}
+_SCALARS = {
+    formulas.formula: 6,
+    elementwise.arithmetic: 2,
+    elementwise.transcendental: 2,
+    elementwise.division: 1,
+    movement.reshape: 3,
+    movement.concatenate: 3,
+    movement.broadcast_in_dim: 2,
+    movement.slice_: 1,
+}
 FAMILIES: Mapping[str, Family] = {
     "mixed": Family(
         {**elementwise.STEPS, **movement.STEPS, **reductions.STEPS, **products.STEPS}, 12
     ),
-    "indexing": Family(
-        {
-            **indexing.STEPS,
-            **sorting.STEPS,
-            **idioms.STEPS,
-            elementwise.convert: 1,
-            elementwise.clamp: 1,
-            elementwise.select: 1,
-            movement.reshape: 1,
-            movement.transpose: 1,
-            movement.reverse: 1,
-            movement.concatenate: 1,
-            movement.broadcast_in_dim: 1,
-            reductions.arg_extreme: 1,
-        },
-        8,
-    ),
-    "chlo": Family(
-        {
-            **chlo.STEPS,
-            elementwise.arithmetic: 1,
-            elementwise.convert: 1,
-            elementwise.select: 1,
-            movement.reshape: 1,
-            movement.broadcast_in_dim: 1,
-        },
-        8,
-    ),
-    "reductions": Family(
-        {
-            **reductions.STEPS,
-            elementwise.arithmetic: 1,
-            elementwise.convert: 2,
-            movement.broadcast_in_dim: 1,
-            movement.reshape: 1,
-        },
-        8,
-    ),
-    "scalars": Family(
-        {
-            formulas.formula: 6,
-            elementwise.arithmetic: 2,
-            elementwise.transcendental: 2,
-            elementwise.division: 1,
-            movement.reshape: 3,
-            movement.concatenate: 3,
-            movement.broadcast_in_dim: 2,
-            movement.slice_: 1,
-        },
-        12,
-        is_small=True,
-    ),
+    "indexing": Family(_INDEXING, 8),
+    "chlo": Family(_CHLO, 8),
+    "reductions": Family(_REDUCTIONS, 8),
+    "scalars": Family(_SCALARS, 12, is_small=True),
     "loops": Family(loops.STEPS, 4, loops.BODY),
     "branches": Family(choices.STEPS, 4, choices.BODY, deepest=4),
 }

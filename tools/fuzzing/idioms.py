@@ -15,13 +15,12 @@ from tools.fuzzing.elements import (
     INTEGERS,
     MODERATE,
     NUMPY,
-    SIGNED,
     integer_range,
 )
 from tools.fuzzing.elementwise import _together
 from tools.fuzzing.indices import apply, filled, index_tensor, normalized
-from tools.fuzzing.movement import ints
-from tools.fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.movement import ints, moved
+from tools.fuzzing.program import Grid, Quality, Type, Value, comparing
 from tools.fuzzing.reductions import body, neutral
 
 
@@ -55,8 +54,7 @@ def take(b: Builder) -> None:
         f"dimension_numbers = #stablehlo.gather<{numbers}>, slice_sizes = {ints(sizes)},"
         " indices_are_sorted = false"
     )
-    made = [(Type(x.type.element, shape), x.quality, x.grid)]
-    (rows,) = b.step("gather", [x, index], made, text, scale=x.scale, moderate=x.moderate)
+    (rows,) = moved(b, "gather", [x], shape, text, [index])
     if b.rng.random() < 0.3:
         return
     inside = _inside(b, index, tuple(batch), extent)
@@ -74,13 +72,9 @@ def take(b: Builder) -> None:
 
 def _inside(b: Builder, index: Value, batch: tuple[int, ...], extent: int) -> Value:
     """Which indices are inside, as JAX tells: the AND over the index vector."""
-    kind = "SIGNED" if index.type.element in SIGNED else "UNSIGNED"
     masks = []
     for direction, end in (("GE", 0), ("LE", extent - 1)):
-        text = (
-            f"comparison_direction = #stablehlo<comparison_direction {direction}>,"
-            f" compare_type = #stablehlo<comparison_type {kind}>"
-        )
+        text = comparing(direction, index.type.element)
         limit = filled(b, index.type, end)
         compare = np.greater_equal if direction == "GE" else np.less_equal
         type_ = Type("i1", index.type.shape)

@@ -22,7 +22,7 @@ from tools.fuzzing.elements import (
 )
 from tools.fuzzing.elementwise import _together
 from tools.fuzzing.indices import index_tensor, start
-from tools.fuzzing.movement import ints, is_dynamic_slice, start_types
+from tools.fuzzing.movement import ints, is_dynamic_slice, moved, start_types
 from tools.fuzzing.program import Grid, Quality, Type, Value
 
 REAL = INTEGERS + COMMON_FLOATS
@@ -155,8 +155,7 @@ def gather(b: Builder) -> None:
         f" slice_sizes = {ints(layout.sizes)},"
         f" indices_are_sorted = {_are_sorted(b, layout, indices)}"
     )
-    made = [(Type(x.type.element, shape), x.quality, x.grid)]
-    convert_small(b, b.step("gather", [x, indices], made, text, scale=x.scale, moderate=x.moderate))
+    convert_small(b, moved(b, "gather", [x], shape, text, [indices]))
 
 
 def dynamic_slice(b: Builder) -> None:
@@ -166,12 +165,8 @@ def dynamic_slice(b: Builder) -> None:
     dims = x.type.shape
     sizes = [b.rng.choice([dim, min(dim, 1), b.rng.randint(0, dim)]) for dim in dims]
     starts = _starts(b, dims, sizes)
-    made = [(Type(x.type.element, tuple(sizes)), x.quality, x.grid)]
     text = f"slice_sizes = {ints(sizes)}"
-    operands = [x, *starts]
-    convert_small(
-        b, b.step("dynamic_slice", operands, made, text, scale=x.scale, moderate=x.moderate)
-    )
+    convert_small(b, moved(b, "dynamic_slice", [x], sizes, text, starts))
 
 
 def dynamic_update_slice(b: Builder) -> None:
@@ -179,11 +174,8 @@ def dynamic_update_slice(b: Builder) -> None:
     dims = x.type.shape
     sizes = [b.rng.choice([dim, min(dim, 1), b.rng.randint(0, dim)]) for dim in dims]
     update = b.like(Type(x.type.element, tuple(sizes)), Quality.CLOSE)
-    quality, grid, moderate = _together(x, update)
-    operands = [x, update, *_starts(b, dims, sizes)]
-    scale = max(x.scale, update.scale)
-    made = [(x.type, quality, grid)]
-    convert_small(b, b.step("dynamic_update_slice", operands, made, scale=scale, moderate=moderate))
+    starts = _starts(b, dims, sizes)
+    convert_small(b, moved(b, "dynamic_update_slice", [x, update], dims, indices=starts))
 
 
 def _starts(b: Builder, dims: Sequence[int], sizes: Sequence[int]) -> list[Value]:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tools.fuzzing.builder import MAX_INPUTS, Builder
-from tools.fuzzing.elements import INTEGERS, NUMPY, SIGNED, integer_range
+from tools.fuzzing.elements import INTEGERS, NUMPY, integer_range
 from tools.fuzzing.movement import ints, start_types
-from tools.fuzzing.program import Quality, Type, Value
+from tools.fuzzing.program import Quality, Type, Value, comparing
 
 LARGE = ("i16", "i32", "i32", "i32", "i64", "i64", "ui16", "ui32", "ui64")
 
@@ -130,11 +130,7 @@ def normalized(b: Builder, x: Value, extent: int) -> Value:
     """x where it is not negative, x + extent elsewhere, as JAX writes it."""
     type_ = x.type
     zero, end = (filled(b, type_, number) for number in (0, extent))
-    kind = "SIGNED" if type_.element in SIGNED else "UNSIGNED"
-    text = (
-        "comparison_direction = #stablehlo<comparison_direction LT>,"
-        f" compare_type = #stablehlo<comparison_type {kind}>"
-    )
+    text = comparing("LT", type_.element)
     negative = apply(b, "compare", [x, zero], Type("i1", type_.shape), np.less, text)
     moved = apply(b, "add", [x, end], type_, np.add)
     return apply(b, "select", [negative, moved, x], type_, np.where)

@@ -12,12 +12,22 @@ import numpy as np
 from tools.fuzzing import branches, elementwise, indexing, movement, reductions, sorting
 from tools.fuzzing.blocks import as_result, convert_results, some_steps
 from tools.fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
-from tools.fuzzing.counting import Count, draw_count
 from tools.fuzzing.elements import ALL, BOOL, COMMON_FLOATS, COMPLEX, FLOATS, INTEGERS
 from tools.fuzzing.indices import apply, filled
-from tools.fuzzing.movement import ints
-from tools.fuzzing.program import Grid, Quality, Type, Value
-from tools.fuzzing.states import Loop, State, drawn_states, index_of, kept, next_of, with_row, zeros
+from tools.fuzzing.movement import ints, moved
+from tools.fuzzing.program import Grid, Quality, Type, Value, comparing
+from tools.fuzzing.states import (
+    Count,
+    Loop,
+    State,
+    draw_count,
+    drawn_states,
+    index_of,
+    kept,
+    next_of,
+    with_row,
+    zeros,
+)
 
 MOST_TRIPS_IN_ALL = 60
 
@@ -156,18 +166,12 @@ def _predicate(b: Builder) -> Value:
             f"start_indices = {ints(starts)}, limit_indices = {ints([i + 1 for i in starts])},"
             f" strides = {ints(ones)}"
         )
-        one = [(Type(x.type.element, tuple(ones)), x.quality, x.grid)]
-        (x,) = b.step("slice", [x], one, text)
-        (x,) = b.step("reshape", [x], [(Type(x.type.element, ()), x.quality, x.grid)])
+        (x,) = moved(b, "slice", [x], ones, text)
+        (x,) = moved(b, "reshape", [x], ())
     if x.type.element in BOOL:
         return x
     y = b.like(x.type)
-    kind = elementwise._comparison(x.type.element)
-    direction = b.rng.choice(["LT", "GE", "NE", "EQ"])
-    text = (
-        f"comparison_direction = #stablehlo<comparison_direction {direction}>,"
-        f" compare_type = #stablehlo<comparison_type {kind}>"
-    )
+    text = comparing(b.rng.choice(["LT", "GE", "NE", "EQ"]), x.type.element)
     return b.step("compare", [x, y], [(Type("i1", ()), Quality.BITS, None)], text)[0]
 
 
@@ -180,13 +184,10 @@ def _row(b: Builder, loop: Loop) -> None:
     index = index_of(b, loop, dims[0])
     zeros = [filled(b, index.type, 0) for _ in dims[1:]]
     sizes = (1, *dims[1:])
-    made = [(Type(x.type.element, sizes), x.quality, x.grid)]
     text = f"slice_sizes = {ints(sizes)}"
-    operands = [x, index, *zeros]
-    (row,) = b.step("dynamic_slice", operands, made, text, scale=x.scale, moderate=x.moderate)
+    (row,) = moved(b, "dynamic_slice", [x], sizes, text, [index, *zeros])
     if b.rng.random() < 0.8:
-        made = [(Type(x.type.element, dims[1:]), x.quality, x.grid)]
-        b.step("reshape", [row], made, scale=x.scale, moderate=x.moderate)
+        moved(b, "reshape", [row], dims[1:])
 
 
 def _as_data(b: Builder, counter: Value) -> None:
@@ -210,7 +211,8 @@ BODY = {
     elementwise.arithmetic: 5,
     elementwise.extreme: 2,
     elementwise.logical: 1,
-    elementwise.bits: 1,
+    elementwise.shift: 1,
+    elementwise.bit_count: 1,
     elementwise.sign_like: 1,
     elementwise.rounding: 1,
     elementwise.compare: 2,

@@ -13,21 +13,23 @@ from tools.fuzzing.program import Quality, Type, Value
 ANY = ALL + SMALL_FLOATS
 
 
-def _moved(
+def moved(
     b: Builder,
     name: str,
     operands: Sequence[Value],
     shape: Sequence[int],
     attributes: str = "",
     indices: Sequence[Value] = (),
-) -> None:
+) -> list[Value]:
+    """A step whose results hold elements of the operands, at places that the indices name."""
     if math.prod(shape) > MAX_SIZE:
         raise Unsuitable
     quality, grid, moderate = _together(*operands)
     type_ = Type(operands[0].type.element, tuple(shape))
     scale = max(operand.scale for operand in operands)
     made = [(type_, quality, grid)]
-    b.step(name, [*operands, *indices], made, attributes, scale=scale, moderate=moderate)
+    steps = [*operands, *indices]
+    return b.step(name, steps, made, attributes, scale=scale, moderate=moderate)
 
 
 def ints(numbers: Sequence[int]) -> str:
@@ -51,7 +53,7 @@ def reshape(b: Builder) -> None:
         dims.append(size)
     for _ in range(b.rng.choice([0, 0, 1, 2])):
         dims.insert(b.rng.randint(0, len(dims)), 1)
-    _moved(b, "reshape", [x], dims)
+    moved(b, "reshape", [x], dims)
 
 
 def transpose(b: Builder) -> None:
@@ -59,7 +61,7 @@ def transpose(b: Builder) -> None:
     order = list(range(len(x.type.shape)))
     b.rng.shuffle(order)
     shape = [x.type.shape[axis] for axis in order]
-    _moved(b, "transpose", [x], shape, f"permutation = {ints(order)}")
+    moved(b, "transpose", [x], shape, f"permutation = {ints(order)}")
 
 
 def broadcast_in_dim(b: Builder) -> None:
@@ -73,7 +75,7 @@ def broadcast_in_dim(b: Builder) -> None:
         if extent != 1 or b.rng.random() < 0.4:
             shape[axis] = extent
     text = f"broadcast_dimensions = {ints(axes)}"
-    _moved(b, "broadcast_in_dim", [x], shape, text)
+    moved(b, "broadcast_in_dim", [x], shape, text)
 
 
 def slice_(b: Builder) -> None:
@@ -88,7 +90,7 @@ def slice_(b: Builder) -> None:
     text = (
         f"start_indices = {ints(starts)}, limit_indices = {ints(limits)}, strides = {ints(strides)}"
     )
-    _moved(b, "slice", [x], shape, text)
+    moved(b, "slice", [x], shape, text)
 
 
 def concatenate(b: Builder) -> None:
@@ -103,7 +105,7 @@ def concatenate(b: Builder) -> None:
     b.rng.shuffle(parts)
     shape = list(x.type.shape)
     shape[axis] = sum(part.type.shape[axis] for part in parts)
-    _moved(b, "concatenate", parts, shape, f"dimension = {axis} : i64")
+    moved(b, "concatenate", parts, shape, f"dimension = {axis} : i64")
 
 
 def pad(b: Builder) -> None:
@@ -122,14 +124,14 @@ def pad(b: Builder) -> None:
         f"edge_padding_low = {ints(low)}, edge_padding_high = {ints(high)},"
         f" interior_padding = {ints(gaps)}"
     )
-    _moved(b, "pad", [x, fill], shape, text)
+    moved(b, "pad", [x, fill], shape, text)
 
 
 def reverse(b: Builder) -> None:
     x = _source(b, range(1, 9))
     rank = len(x.type.shape)
     axes = sorted(b.rng.sample(range(rank), b.rng.randint(1, rank)))
-    _moved(b, "reverse", [x], x.type.shape, f"dimensions = {ints(axes)}")
+    moved(b, "reverse", [x], x.type.shape, f"dimensions = {ints(axes)}")
 
 
 def dynamic_slice(b: Builder) -> None:
@@ -138,7 +140,7 @@ def dynamic_slice(b: Builder) -> None:
         raise Unsuitable
     starts = _starts(b, len(x.type.shape))
     shape = [b.rng.randint(min(extent, 1), extent) for extent in x.type.shape]
-    _moved(b, "dynamic_slice", [x], shape, f"slice_sizes = {ints(shape)}", starts)
+    moved(b, "dynamic_slice", [x], shape, f"slice_sizes = {ints(shape)}", starts)
 
 
 def start_types(b: Builder) -> tuple[str, ...]:

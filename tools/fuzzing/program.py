@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -10,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tools.fuzzing.elements import FLOATS, NOT_AT_BOUNDARY, NUMPY
+from tools.fuzzing.elements import COMPLEX, FLOATS, NOT_AT_BOUNDARY, SIGNED
 
 
 class Quality(IntEnum):
@@ -180,15 +179,6 @@ class Program:
             self.outputs, {index: array for index, array in leaves.items() if array is not None}
         )
 
-    def widened(self) -> Program:
-        """The program with every float an f64."""
-        steps = tuple(map(_widened_step, self.steps))
-        values = {
-            index: replace(value, type=Type(_widened(value.type.element), value.type.shape))
-            for index, value in self.values.items()
-        }
-        return Program(steps, values, self.outputs)
-
     def text(self) -> str:
         """The module."""
         inputs = tuple(step.results[0] for step in self.inputs)
@@ -310,6 +300,16 @@ def _needed(block: Block, results: Collection[int]) -> tuple[Step, ...]:
     return tuple(reversed(kept))
 
 
+def comparing(direction: str, element: str) -> str:
+    """The attributes of a comparison of numbers of a type."""
+    kind = "SIGNED" if element in SIGNED else "UNSIGNED"
+    kind = "FLOAT" if element in FLOATS + COMPLEX else kind
+    return (
+        f"comparison_direction = #stablehlo<comparison_direction {direction}>,"
+        f" compare_type = #stablehlo<comparison_type {kind}>"
+    )
+
+
 def dense(array: np.ndarray, type_text: str) -> str:
     """A constant's elements and type."""
     if array.size == 0:
@@ -335,32 +335,3 @@ def _nested(items: Sequence[str], shape: Sequence[int]) -> str:
     size = len(items) // shape[0]
     rows = [_nested(items[i * size : (i + 1) * size], shape[1:]) for i in range(shape[0])]
     return f"[{', '.join(rows)}]"
-
-
-def _widened_step(step: Step) -> Step:
-    return replace(
-        step,
-        attributes=_widened(step.attributes),
-        region=_widened(step.region),
-        array=None if step.array is None else _widened_array(step.array),
-        blocks=tuple(
-            replace(block, steps=tuple(map(_widened_step, block.steps))) for block in step.blocks
-        ),
-    )
-
-
-def _widened(text: str) -> str:
-    return re.sub(
-        r"(?<![A-Za-z0-9])(?:f32|f16|bf16|f8E4M3FN|f8E5M2)(?![A-Za-z0-9])|"
-        r"(?<=\dx)(?:f32|f16|bf16|f8E4M3FN|f8E5M2)(?=>)",
-        "f64",
-        text,
-    )
-
-
-def _widened_array(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind == "c":
-        return array.astype(np.complex128)
-    names: Collection[str] = FLOATS
-    is_float = any(array.dtype == NUMPY[name] for name in names)
-    return array.astype(np.float64) if is_float else array

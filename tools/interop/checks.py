@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,12 +57,9 @@ class Given:
 
     def saved(self, model: onnx.ModelProto) -> Outcome:
         """A model that must compute the same."""
-        return Outcome(self._write(model), self.inputs, self.outputs)
-
-    def _write(self, model: onnx.ModelProto) -> Path:
         path = self.path.with_name("made.onnx")
         onnx.save(model, path)
-        return path
+        return Outcome(path, self.inputs, self.outputs)
 
 
 @dataclass(frozen=True)
@@ -129,31 +127,21 @@ def _convert_version(given: Given) -> Outcome:
     return given.saved(onnx.version_converter.convert_version(model, max(opset, NEXT_OPSET)))
 
 
-def _slim(given: Given) -> Outcome:
-    import onnxslim
+def _made_by(module: str, function: str, **options: Any) -> Callable[[Given], Outcome]:
+    """A tool that is a function from model to model."""
 
-    return given.saved(onnxslim.slim(given.load()))
+    def apply(given: Given) -> Outcome:
+        made = getattr(importlib.import_module(module), function)(given.load(), **options)
+        model, same = made if isinstance(made, tuple) else (made, True)
+        if not same:
+            raise AssertionError(f"{module} says that its result differs")
+        return given.saved(model)
 
-
-def _simplify(given: Given) -> Outcome:
-    import onnxsim
-
-    model, same = onnxsim.simplify(given.load())
-    if not same:
-        raise AssertionError("onnxsim says that its result differs")
-    return given.saved(model)
+    return apply
 
 
-def _half_common(given: Given) -> Outcome:
-    from onnxconverter_common.float16 import convert_float_to_float16
-
-    return given.saved(convert_float_to_float16(given.load(), keep_io_types=True))
-
-
-def _half_transformers(given: Given) -> Outcome:
-    from onnxruntime.transformers.float16 import convert_float_to_float16
-
-    return given.saved(convert_float_to_float16(given.load(), keep_io_types=True))
+def _half(module: str) -> Callable[[Given], Outcome]:
+    return _made_by(f"{module}.float16", "convert_float_to_float16", keep_io_types=True)
 
 
 def _quantize(given: Given) -> Outcome:
@@ -180,10 +168,20 @@ TOOLS = {
         Tool("onnx.compose", "onnx", _compose, 0),
         Tool("onnx.version_converter", "onnx", _convert_version, 0),
         Tool("onnx.reference", "onnx", _reference, 1e-3),
-        Tool("onnxslim", "onnxslim", _slim, 1e-3),
-        Tool("onnxsim", "onnxsim", _simplify, 1e-3),
-        Tool("onnxconverter_common.float16", "onnxconverter-common", _half_common, None),
-        Tool("onnxruntime.transformers.float16", "onnxruntime", _half_transformers, None),
+        Tool("onnxslim", "onnxslim", _made_by("onnxslim", "slim"), 1e-3),
+        Tool("onnxsim", "onnxsim", _made_by("onnxsim", "simplify"), 1e-3),
+        Tool(
+            "onnxconverter_common.float16",
+            "onnxconverter-common",
+            _half("onnxconverter_common"),
+            None,
+        ),
+        Tool(
+            "onnxruntime.transformers.float16",
+            "onnxruntime",
+            _half("onnxruntime.transformers"),
+            None,
+        ),
         Tool("onnxruntime.quantization", "onnxruntime", _quantize, None),
     )
 }

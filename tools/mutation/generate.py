@@ -40,24 +40,13 @@ def mutants_of(file: str, text: str) -> list[Mutant]:
 
 
 def sample(mutants: list[Mutant], count: int | None, seed: int = 0) -> list[Mutant]:
-    """Some of the mutants of a file, the same ones every time, in the order of its lines. A larger
-    sample contains the smaller ones."""
+    """Some mutants, the same ones every time, in their order. A larger sample contains the smaller
+    ones."""
     if count is None or count >= len(mutants):
         return mutants
     order = sorted(mutants, key=lambda mutant: _rank(seed, mutant.key))
     chosen = {mutant.key for mutant in order[:count]}
     return [mutant for mutant in mutants if mutant.key in chosen]
-
-
-def breadth_first(mutants: list[Mutant], seed: int = 0) -> list[Mutant]:
-    """The first mutant of each file's sample, then the second of each, and so on: a run that is
-    interrupted leaves a smaller sample of every file."""
-    turns: Counter[str] = Counter()
-    ranked = []
-    for mutant in sorted(mutants, key=lambda mutant: _rank(seed, mutant.key)):
-        ranked.append((turns[mutant.file], mutant.file, mutant))
-        turns[mutant.file] += 1
-    return [mutant for *_, mutant in sorted(ranked, key=lambda item: item[:2])]
 
 
 def _rank(seed: int, key: str) -> str:

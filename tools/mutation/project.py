@@ -1,44 +1,16 @@
-"""The repository to mutate, and its folders."""
+"""The repository that is mutated, the known equivalents, and the verdicts there are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-FOLDERS = {
-    "handlers": "dialect_handlers",
-    "rules": "hlo2onnx/raising",
-    "targets": "hlo2onnx/targets",
-    "graphs": "hlo2onnx/ir",
-}
-"""The parts of this repository that are mutated."""
+from tools.mutation.mutant import Mutant
 
-PRELOADED = (
-    "jax",
-    "jax.export",
-    "jax.experimental.sparse",
-    "jax.scipy.linalg",
-    "jax.scipy.special",
-    "jaxlib.mlir.dialects.stablehlo",
-    "numpy.testing",
-    "ml_dtypes",
-    "onnx.checker",
-    "onnx.helper",
-    "onnx.reference",
-    "onnx_ir.passes",
-    "onnxruntime",
-    "sympy",
-    "scipy.linalg",
-    "scipy.special",
-    "flax.linen",
-    "flax.nnx",
-    "equinox",
-    "optax",
-    "hypothesis",
-    "mpmath",
-)
-"""Libraries that the server imports once, before it forks. Importing them starts no runtime."""
+SURVIVED = frozenset({"survived", "within limit", "not covered"})
 
 
 @dataclass(frozen=True)
@@ -46,44 +18,95 @@ class Project:
     """A repository to mutate.
 
     Attributes:
-        root: Where it lies; the paths below are relative to it.
-        cache: The folder of the recorded coverage and of the results.
-        folders: The mutated files' folders, by the name that the table gives them.
-        tests: The folder of the tests.
+        root: Where it lies; paths of files are relative to it.
+        cache: The folder of the recorded coverage and of the verdicts.
+        packages: The packages whose files are mutated.
         equivalent: The list of the mutants known to be equivalent.
-        preloaded: Modules that the server imports before it forks, where they are installed.
     """
 
     root: Path
     cache: Path
-    folders: Mapping[str, str] = field(default_factory=lambda: dict(FOLDERS))
-    tests: str = "tests"
+    packages: Sequence[str] = ("dialect_handlers", "hlo2onnx")
     equivalent: str = "tools/mutation/equivalent.json"
-    preloaded: tuple[str, ...] = PRELOADED
-
-    @property
-    def packages(self) -> frozenset[str]:
-        """The top-level packages that the mutated files belong to."""
-        return frozenset(folder.partition("/")[0] for folder in self.folders.values())
-
-    @property
-    def is_own(self) -> bool:
-        """Whether this is hlo2onnx, not a repository of the tool's tests."""
-        return "hlo2onnx" in self.packages
 
     def files(self) -> list[str]:
         """Every file that is mutated."""
-        found = (path for folder in self.folders.values() for path in self._in(folder))
-        return sorted({path.relative_to(self.root).as_posix() for path in found})
-
-    def test_files(self) -> list[str]:
-        """Every file with tests."""
-        found = (self.root / self.tests).rglob("test_*.py")
+        found = [path for package in self.packages for path in (self.root / package).rglob("*.py")]
         return sorted(path.relative_to(self.root).as_posix() for path in found)
 
     def text(self, file: str) -> str:
         """The content of a file."""
         return (self.root / file).read_text(encoding="utf-8")
 
-    def _in(self, folder: str) -> Iterator[Path]:
-        return (self.root / folder).rglob("*.py")
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on a mutant.
+
+    Attributes:
+        kind: "killed", "survived", "within limit" (it survived, and not all of its tests ran) or
+            "not covered" (no test runs the line).
+        test: The test that killed it; "" of one that was killed by a timeout or a crash.
+        ran: How many tests were chosen.
+    """
+
+    kind: str
+    test: str = ""
+    ran: int = 0
+    seconds: float = 0.0
+
+
+class Verdicts:
+    """The latest verdict on each mutant; kept in a file, to which each new one is appended."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        entries = map(json.loads, lines)
+        self._by_key = {entry["key"]: Verdict(**entry["verdict"]) for entry in entries}
+
+    def get(self, mutant: Mutant) -> Verdict | None:
+        """The verdict on a mutant, None if it never ran."""
+        return self._by_key.get(mutant.key)
+
+    def add(self, mutant: Mutant, verdict: Verdict) -> None:
+        """Keeps a verdict."""
+        self._by_key[mutant.key] = verdict
+        place = f"{mutant.file}:{mutant.line}"
+        entry = {"key": mutant.key, "place": place, "verdict": asdict(verdict)}
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+class Equivalents:
+    """The mutants that behave as the original does, each with the reason.
+
+    A list of groups, each with a `reason` and its `mutants`. Each mutant names its `file` and
+    `function` and gives the changed lines, with single blanks, as `original` and `mutant`, so that
+    it is found wherever the lines move.
+    """
+
+    def __init__(self, project: Project) -> None:
+        path = project.root / project.equivalent
+        groups = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        self._reasons = {
+            _identity(entry): group["reason"] for group in groups for entry in group["mutants"]
+        }
+
+    @property
+    def files(self) -> list[str]:
+        """The files that have known equivalents."""
+        return sorted({file for file, *_ in self._reasons})
+
+    def reason(self, mutant: Mutant) -> str | None:
+        """Why a mutant is equivalent, None if it is not known to be."""
+        return self._reasons.get(_identity(asdict(mutant)))
+
+    def unknown(self, mutants: list[Mutant]) -> list[str]:
+        """The entries that name no mutant any more."""
+        made = {_identity(asdict(mutant)) for mutant in mutants}
+        return [" | ".join(identity) for identity in self._reasons if identity not in made]
+
+
+def _identity(entry: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(entry[name]) for name in ("file", "function", "original", "mutant"))

@@ -3,8 +3,8 @@
     python -m tools.portability                              every runtime, every example
     python -m tools.portability gru switch --runtimes ort-web@1.30
     python -m tools.portability --write                      ... and writes docs/portability.md
-    python -m tools.portability --write --harnesses FILE     ... with JAX's harnesses, see
-                                                             tools.portability.harnesses
+    python -m tools.portability --write --harnesses FILE ... with JAX's harnesses, of
+                                                             tools.conformance --runtime --json
     python -m tools.portability --results FILE               ... keeps results in a file, and takes
                                                              what is not run again from it
 
@@ -23,7 +23,6 @@ from pathlib import Path
 
 from hlo2onnx.runtime.adapters.kinds import Name
 from tools import ROOT, example_names
-from tools.portability.harnesses import read
 from tools.portability.page import page
 from tools.portability.run import RIGHT, Result, tried
 from tools.probe.environments import CACHE, start
@@ -62,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         right = sum(result.verdict == RIGHT for result in done.values())
         print(f"{runtime}: {right} of {len(done)} are right")
     if given.write:
-        text = page(results, read(given.harnesses) if given.harnesses else ())
+        text = page(results, given.harnesses)
         (ROOT / "docs" / "portability.md").write_text(text, encoding="utf-8")
     return 0
 
@@ -96,7 +95,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--runtimes", nargs="*", help=f"default: {', '.join(RUNTIMES)}")
     add("--environments", type=Path, default=CACHE, help="where to make them (%(default)s)")
     add("--results", type=Path, metavar="FILE", help="keep results in this file")
-    add("--harnesses", type=Path, metavar="FILE", help="results of tools.portability.harnesses")
+    add("--harnesses", type=Path, nargs="+", default=(), metavar="FILE", help="one a runtime")
     add("--write", action="store_true", help="write docs/portability.md: needs all results")
     return parser.parse_args(argv)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from tools.portability.harnesses import FAILED, VERDICTS, Found
+from tools import ROOT
+from tools.conformance.known import KnownFailures, side_of
+from tools.conformance.outcome import Outcome
 from tools.portability.run import INEXACT, REFUSED, RIGHT, WRONG, Result
 
 Results = Mapping[str, Mapping[str, Result]]
@@ -14,7 +18,7 @@ Results = Mapping[str, Mapping[str, Result]]
 HEAD = """\
 # Portability
 
-Written by `python -m tools.portability --write`; do not edit.
+Written by `python -m tools.portability --write` in a checkout of the repository; do not edit.
 
 Each example of `examples/mlir` is translated for the target of a runtime (see
 `hlo2onnx --targets`), runs in that runtime on random inputs, and is compared with XLA on the CPU,
@@ -32,21 +36,27 @@ as `program.verify()` does it:
 (SwiftShader), and `reference` is `onnx.reference`.
 
 """
+KNOWN = ROOT / "tests" / "conformance" / "known_failures.txt"
+FAILED = "failed"
+VERDICTS = (RIGHT, REFUSED, FAILED, WRONG)
+"""Of a harness. One that the translation refuses names the operator; one that fails has an error of
+the runtime, or of hlo2onnx."""
 _VERDICTS = (RIGHT, INEXACT, WRONG, REFUSED)
 _SHORT = {RIGHT: "right", INEXACT: "inexact", WRONG: "**wrong**", REFUSED: "refused"}
 
 
 HARNESSES = """\
-JAX's own tests of its operations, every third case of each group:
-`python -m tools.portability.harnesses`. Refused cases are those for which the translation names an
-operator that the target has no right kernel for. A case fails if the runtime gives an error or does
-not answer.
+JAX's own tests of its operations, every third case of each group
+(`python -m tools.conformance --every 3 --runtime NAME --json FILE`). Refused cases are those for
+which the translation names an operator that the target has no right kernel for. A case fails if the
+runtime gives an error or does not answer.
 
 """
 
 
-def page(results: Results, harnesses: Sequence[Found] = ()) -> str:
-    """The page as Markdown, with a section about the harnesses if there are any."""
+def page(results: Results, harnesses: Sequence[Path] = ()) -> str:
+    """The page as Markdown, with a section about JAX's harnesses if there are results of
+    `tools.conformance --json`, a file for each runtime."""
     runtimes = list(results)
     lines = [f"| | {' | '.join(_VERDICTS)} | opsets |", "| --- | --- | --- | --- | --- | --- |"]
     for runtime, done in results.items():
@@ -70,20 +80,37 @@ def page(results: Results, harnesses: Sequence[Found] = ()) -> str:
     return HEAD + "\n".join(lines) + "\n" + (_about_harnesses(harnesses) if harnesses else "")
 
 
-def _about_harnesses(found: Sequence[Found]) -> str:
+def _about_harnesses(paths: Sequence[Path]) -> str:
     lines = [f"| | {' | '.join(VERDICTS)} |", f"| --- |{' --- |' * len(VERDICTS)}"]
-    for runtime in dict.fromkeys(item.runtime for item in found):
-        counts = Counter(item.verdict for item in found if item.runtime == runtime)
-        lines.append(f"| `{runtime}` | {' | '.join(str(counts[v]) for v in VERDICTS)} |")
-    bad = [item for item in found if item.verdict in (WRONG, FAILED)]
-    groups = Counter((item.runtime, item.group, item.verdict) for item in bad)
-    if groups:
-        lines += ["", "| runtime | group | cases | for example |", "| --- | --- | --- | --- |"]
-    for (runtime, group, verdict), count in sorted(groups.items()):
-        whys = [i.why for i in bad if (i.runtime, i.group, i.verdict) == (runtime, group, verdict)]
-        why = _in_a_cell(whys[0][:120])
-        lines.append(f"| `{runtime}` | {group} | {count} {verdict} | {why} |")
+    groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for path in paths:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        known = KnownFailures.read(KNOWN).reasons[side_of(found["jax"])]
+        counts: Counter[str] = Counter()
+        for case in found["cases"]:
+            outcome = Outcome(case["name"], case["status"], case["reason"])
+            if outcome.counts and outcome.status != "jax-error":
+                verdict = verdict_of(outcome, known)
+                counts[verdict] += 1
+                groups[found["runtime"], case["group"], verdict].append(outcome.line)
+        lines.append(f"| `{found['runtime']}` | {' | '.join(str(counts[v]) for v in VERDICTS)} |")
+    lines += ["", "| runtime | group | cases | for example |", "| --- | --- | --- | --- |"]
+    for (runtime, group, verdict), whys in sorted(groups.items()):
+        if verdict in (WRONG, FAILED):
+            why = _in_a_cell(whys[0][:120])
+            lines.append(f"| `{runtime}` | {group} | {len(whys)} {verdict} | {why} |")
     return f"\n## JAX's harnesses\n\n{HARNESSES}" + "\n".join(lines) + "\n"
+
+
+def verdict_of(outcome: Outcome, known: Mapping[str, str]) -> str:
+    """What an outcome says about a runtime.
+
+    Args:
+        known: Cases that the program does not decide, with the reasons.
+    """
+    if outcome.status == "mismatch" and outcome.name in known:
+        return RIGHT
+    return {"pass": RIGHT, "refused": REFUSED, "mismatch": WRONG}.get(outcome.status, FAILED)
 
 
 def _in_a_cell(text: str) -> str:

@@ -227,8 +227,8 @@ def page(runtime: Runtime) -> str:
 _HEAD = """\
 # Fusions of the runtime
 
-Written by `python -m tools.probe.fusions --write`; do not edit. Measured with ONNX Runtime
-{version}.
+Written by `python -m tools.probe.fusions --write` in a checkout of the repository; do not edit.
+Measured with ONNX Runtime {version}.
 
 ONNX Runtime (ORT) fuses nodes when it loads a model. In exact arithmetic a fusion changes nothing.
 In floats the fused constants can leave the range of their type, or lose digits. If an operand of

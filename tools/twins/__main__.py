@@ -3,8 +3,8 @@
     python -m tools.twins DIR               all of them, as DIR/NAME.onnx
     python -m tools.twins DIR vit unet      some of them
 
-It needs torch and onnxscript, and does not import hlo2onnx. `python -m tools.bench --twins DIR`
-compares our models with them: the same architecture in the same runtime.
+It needs torch and onnxscript, and does not import hlo2onnx. `python -m tools.bench dense --twins
+DIR` compares our models with them: the same architecture in the same runtime.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from tools.twins.images import UNet, ViT, mobilenet, resnet18
-from tools.twins.sequences import Decoder, Gpt2, Gpt2Decode, Gpt2DecodeInPlace, Tagger
+from tools.twins.sequences import Decoder, Gpt2, Gpt2Decode, Tagger
 
 Twin = tuple[torch.nn.Module, tuple[Any, ...]]
 
@@ -29,11 +29,11 @@ def _images(size: int) -> torch.Tensor:
     return torch.randn(1, 3, size, size)
 
 
-def _decode(model: Callable[..., torch.nn.Module], cached: int) -> Twin:
+def _decode() -> Twin:
     layers, heads = GPT2["layers"], GPT2["heads"]
-    shape = (1, heads, cached, GPT2["width"] // heads)
+    shape = (1, heads, GPT2["tokens"] - 1, GPT2["width"] // heads)
     caches = [(torch.randn(shape), torch.randn(shape)) for _ in range(layers)]
-    return model(**GPT2), (torch.tensor([[3]]), torch.tensor(64), caches)
+    return Gpt2Decode(**GPT2), (torch.tensor([[3]]), torch.tensor(64), caches)
 
 
 TWINS: dict[str, Callable[[], Twin]] = {
@@ -41,8 +41,7 @@ TWINS: dict[str, Callable[[], Twin]] = {
     "mobilenet": lambda: (mobilenet(), (_images(128),)),
     "vit": lambda: (ViT(layers=6, width=384, heads=6, size=224), (_images(224),)),
     "gpt2_prefill": lambda: (Gpt2(**GPT2), (torch.randint(0, GPT2["vocab"], (1, 128)),)),
-    "gpt2_decode": lambda: _decode(Gpt2Decode, GPT2["tokens"] - 1),
-    "gpt2_decode_in_place": lambda: _decode(Gpt2DecodeInPlace, GPT2["tokens"]),
+    "gpt2_decode": _decode,
     "decoder": lambda: (
         Decoder(layers=4, width=512, heads=8, kv_heads=2, tokens=64),
         (torch.randn(1, 64, 512),),

@@ -62,16 +62,6 @@ class Gpt2Decode(Gpt2):
     That is the form in which language models are exported; JAX's has caches of the final size.
     """
 
-    def joined(
-        self, cache: torch.Tensor, row: torch.Tensor, position: torch.Tensor
-    ) -> torch.Tensor:
-        """A cache with what is new at the position."""
-        return torch.cat((cache, row), dim=2)
-
-    def seen(self, cache: torch.Tensor, position: torch.Tensor) -> torch.Tensor | None:
-        """Which places of a cache the token attends to; None for all of them."""
-        return None
-
     def forward(
         self,
         token: torch.Tensor,
@@ -79,29 +69,16 @@ class Gpt2Decode(Gpt2):
         caches: list[tuple[torch.Tensor, torch.Tensor]],
     ) -> tuple[torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]:
         x = self.wte(token) + self.wpe(position)
-        mask = self.seen(caches[0][0], position)
         updated = []
         for block, cache in zip(self.blocks, caches, strict=True):
             query, *new = block.split(x)
             keys, values = (
-                self.joined(old, row, position) for old, row in zip(cache, new, strict=True)
+                torch.cat((old, row), dim=2) for old, row in zip(cache, new, strict=True)
             )
             updated.append((keys, values))
-            mixed = functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+            mixed = functional.scaled_dot_product_attention(query, keys, values)
             x = block.finish(x, mixed)
         return self.logits(x), updated
-
-
-class Gpt2DecodeInPlace(Gpt2Decode):
-    """One decode step with caches of the final size, written at the position, as JAX's are."""
-
-    def joined(
-        self, cache: torch.Tensor, row: torch.Tensor, position: torch.Tensor
-    ) -> torch.Tensor:
-        return torch.index_copy(cache, 2, position.reshape(1), row)
-
-    def seen(self, cache: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        return (torch.arange(cache.shape[2]) <= position)[None]
 
 
 class DecoderBlock(nn.Module):

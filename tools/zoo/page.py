@@ -20,7 +20,7 @@ TIMES = ("ort", "xla")
 HEAD = """\
 # Zoo
 
-Written by `python -m tools.zoo --envs DIR --times --write`; do not edit.
+Written by `python -m tools.zoo --envs DIR --times --write` in a checkout; do not edit.
 
 The programs run the code of real packages, with random weights. Each one is translated, verified
 against XLA on the CPU, and timed: medians, {cores} cores, onnxruntime {onnxruntime}. Errors are

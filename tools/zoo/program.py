@@ -78,3 +78,14 @@ def load_all() -> dict[str, Program]:
     for module in pkgutil.iter_modules([str(Path(__file__).parent / "programs")]):
         importlib.import_module(f"tools.zoo.programs.{module.name}")
     return PROGRAMS
+
+
+def lowered(name: str) -> Any:
+    """A program as a lowered function of JAX; its packages must be installed."""
+    import jax
+
+    item = load_all()[name]
+    jax.config.update("jax_enable_x64", item.x64)
+    function, args = item.build()
+    jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
+    return jitted.lower(*args)

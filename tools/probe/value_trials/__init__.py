@@ -20,9 +20,7 @@ from tools.probe.value_trials import (
     functions,
     movement,
     products,
-    quantization,
     reductions,
-    spectra,
 )
 from tools.probe.value_trials.data import DENORMALS, LIMITED, Array, Trial, Trials
 
@@ -35,8 +33,6 @@ TRIALS: Mapping[str, Trials] = {
     **products.TRIALS,
     **reductions.TRIALS,
     **casts.TRIALS,
-    **quantization.TRIALS,
-    **spectra.TRIALS,
 }
 """How to make the trials of an operator key."""
 

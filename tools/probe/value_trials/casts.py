@@ -1,7 +1,8 @@
-"""Trials of casts: integers wrap, floats are rounded once, to nearest even.
+"""Trials of casts and of quantization: integers wrap, floats are rounded once, to nearest even.
 
 Outside the range of an integer type ONNX leaves the cast of a float open, and what becomes of too
-large a number in 8 bits depends on the runtime: both are not tried.
+large a number in 8 bits depends on the runtime: both are not tried. Quantized numbers are
+(q - zero point) · scale, and back with saturation.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tools.probe.value_trials.data import (
     Trials,
     edges,
     is_float,
+    node,
     specials,
     spread,
 )
@@ -157,4 +159,42 @@ def _bit_cast(source: ir.DataType, result: ir.DataType) -> list[Trial]:
     return [Trial("BitCast", (x,), (x.view(result.numpy()),), {"to": result.value})]
 
 
-TRIALS: Mapping[str, Trials] = {"BitCast": _bit_cast, "Cast": _cast, "CastLike": _cast_like}
+_LARGEST = 2000
+"""Beyond it halves are no numbers of f16."""
+
+
+def _dequantize(quantized: ir.DataType, scale: ir.DataType = ir.DataType.FLOAT) -> list[Trial]:
+    """Without a zero point, and with one where the type is not i32, which has none."""
+    x = edges(quantized)
+    x = x[np.abs(x.astype(np.float64)) <= _LARGEST]
+    if scale == ir.DataType.FLOAT8E8M0 or is_float(x.dtype):
+        return []
+    step, found = np.asarray(0.5, scale.numpy()), []
+    for points in [()] if quantized == ir.DataType.INT32 else [(), (edges(quantized)[2],)]:
+        right = (x.astype(np.int32) - int(points[0] if points else 0)) * 0.5
+        found.append(node("DequantizeLinear", x, step, *points, right=(right.astype(step.dtype),)))
+    return found
+
+
+def _quantize(source: ir.DataType, result: ir.DataType = ir.DataType.UINT8) -> list[Trial]:
+    """Ties go to even, before the zero point is added."""
+    if is_float(result.numpy()):
+        return []
+    x = np.arange(-VECTOR, VECTOR) / 8
+    x = np.concatenate([x, spread(np.array([-900.25, 700.5, 300]), 9)]).astype(source.numpy())
+    step, found = np.asarray(0.25, source.numpy()), []
+    info = ml_dtypes.iinfo(result.numpy())
+    for zero in edges(result)[[-1, 2]]:
+        right = np.clip(np.rint(x.astype(np.float64) * 4) + int(zero), int(info.min), int(info.max))
+        right = right.astype(np.int32).astype(zero.dtype)
+        found.append(node("QuantizeLinear", x, step, zero, right=(right,)))
+    return found
+
+
+TRIALS: Mapping[str, Trials] = {
+    "BitCast": _bit_cast,
+    "Cast": _cast,
+    "CastLike": _cast_like,
+    "DequantizeLinear": _dequantize,
+    "QuantizeLinear": _quantize,
+}

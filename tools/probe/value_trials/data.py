@@ -9,7 +9,10 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx
 import onnx_ir as ir
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
 
 Array = np.ndarray[Any, np.dtype[Any]]
 """An array; element types that numpy lacks are those of ml_dtypes."""
@@ -39,6 +42,48 @@ class Trial:
     computed: bool = False
     used: bool = False
     tolerance: float = 0.0
+
+
+def node(
+    op_type: str,
+    *inputs: Array | None,
+    outputs: int = 1,
+    right: tuple[Array, ...] | None = None,
+    zero_signs: bool = False,
+    tolerance: float = 0.0,
+    **attributes: Any,
+) -> Trial:
+    """A trial whose right outputs are those of ONNX's reference implementation.
+
+    Args:
+        outputs: How many there are.
+        right: The outputs, where the reference is wrong or takes less.
+    """
+    arrays = tuple(None if x is None else np.asarray(x) for x in inputs)
+    if right is None:
+        right = reference(op_type, arrays, outputs, attributes)
+    return Trial(op_type, arrays, right, attributes, zero_signs=zero_signs, tolerance=tolerance)
+
+
+def reference(
+    op_type: str, inputs: tuple[Array | None, ...], outputs: int, attributes: Mapping[str, Any]
+) -> tuple[Array, ...]:
+    """What the reference implementation gives."""
+    names = ["" if x is None else f"x{position}" for position, x in enumerate(inputs)]
+    results = [f"y{position}" for position in range(outputs)]
+    infos = [
+        helper.make_tensor_value_info(name, ir.DataType.from_numpy(x.dtype).value, x.shape)
+        for name, x in zip(names, inputs, strict=True)
+        if x is not None
+    ]
+    made = helper.make_node(op_type, names, results, **attributes)
+    free = [onnx.ValueInfoProto(name=name) for name in results]
+    opsets = [helper.make_opsetid("", onnx.defs.onnx_opset_version())]
+    model = helper.make_model(helper.make_graph([made], "trial", infos, free), opset_imports=opsets)
+    feeds = {name: x for name, x in zip(names, inputs, strict=True) if x is not None}
+    with np.errstate(all="ignore"):
+        found = ReferenceEvaluator(model).run(None, feeds)
+    return tuple(np.ascontiguousarray(x).reshape(np.shape(x)) for x in found)
 
 
 Trials = Callable[..., list[Trial]]

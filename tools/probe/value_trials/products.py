@@ -14,6 +14,7 @@ from tools.probe.value_trials.data import (
     Trials,
     edges,
     mixed,
+    node,
     small,
     spread,
     summands,
@@ -32,18 +33,24 @@ def _matmul(dtype: ir.DataType) -> list[Trial]:
     found = []
     for left, right in shapes:
         x, y = summands(dtype, *left, seed=1), summands(dtype, *right, seed=2)
-        with np.errstate(all="ignore"):
-            found.append(Trial("MatMul", (x, y), (np.asarray(np.matmul(x, y)),)))
+        found.append(node("MatMul", x, y, right=(_product(x, y),)))
     return found
 
 
+def _product(x: Array, y: Array) -> Array:
+    """In the type of the operands; the reference takes another one for bf16."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.matmul(x, y)).astype(x.dtype)
+
+
 def _gemm(dtype: ir.DataType) -> list[Trial]:
+    """The reference multiplies integers by a float, and bf16 in f32."""
     x, y, z = (summands(dtype, *shape) for shape in ((5, 9), (9, 4), (4,)))
-    turned = {"transA": 1, "transB": 1}
+    plain, moved = _product(x, y), _product(x, y) + z
     return [
-        Trial("Gemm", (x, y), (x @ y,)),
-        Trial("Gemm", (x, y, z), (x @ y + z,)),
-        Trial("Gemm", (x.T.copy(), y.T.copy(), z), (x @ y + z,), turned),
+        node("Gemm", x, y, right=(plain,)),
+        node("Gemm", x, y, z, right=(moved,)),
+        node("Gemm", x.T.copy(), y.T.copy(), z, right=(moved,), transA=1, transB=1),
     ]
 
 
@@ -62,68 +69,48 @@ _EQUATIONS: Mapping[str, tuple[tuple[int, ...], ...]] = {
 
 
 def _einsum(dtype: ir.DataType) -> list[Trial]:
-    found = []
-    for equation, shapes in _EQUATIONS.items():
-        operands = tuple(summands(dtype, *s, seed=n) for n, s in enumerate(shapes))
-        # numpy's einsum lacks the types of ml_dtypes. The sums of small numbers are exact in f64.
-        known = operands[0].dtype.isbuiltin == 1
-        wide = operands if known else tuple(x.astype(np.float64) for x in operands)
-        with np.errstate(all="ignore"):
-            right = np.asarray(np.einsum(equation, *wide, dtype=wide[0].dtype))
-        right = np.ascontiguousarray(right.astype(operands[0].dtype)).reshape(right.shape)
-        found.append(Trial("Einsum", operands, (right,), {"equation": equation}))
-    return found
+    return [
+        node(
+            "Einsum",
+            *(summands(dtype, *shape, seed=n) for n, shape in enumerate(shapes)),
+            equation=equation,
+        )
+        for equation, shapes in _EQUATIONS.items()
+    ]
 
 
 def _matmul_integer(left: ir.DataType, right: ir.DataType) -> list[Trial]:
     """The largest numbers of both types and any others, with and without zero points."""
     x, y = mixed(left, 5, VECTOR), mixed(right, VECTOR, 6)
     ends = np.full_like(x, edges(left)[-1]), np.full_like(y, edges(right)[0])
-    points = np.asarray(edges(left)[1]), np.asarray(edges(right)[2])
-    found = []
-    for a, b, zeros in ((x, y, ()), (*ends, ()), (x, y, points)):
-        shifts = [int(zero) for zero in zeros] or [0, 0]
-        product = (a.astype(np.int32) - shifts[0]) @ (b.astype(np.int32) - shifts[1])
-        found.append(Trial("MatMulInteger", (a, b, *zeros), (product.astype(np.int32),)))
-    return found
-
-
-def _known(x: Array) -> Array:
-    """Small numbers in a type that numpy has."""
-    return x if x.dtype.isbuiltin == 1 else x.astype(np.float32)
+    return [
+        node("MatMulInteger", x, y),
+        node("MatMulInteger", *ends),
+        node("MatMulInteger", x, y, edges(left)[1], edges(right)[2]),
+    ]
 
 
 def _conv_integer(left: ir.DataType, right: ir.DataType) -> list[Trial]:
-    x, w = mixed(left, 1, 2, VECTOR), mixed(right, 3, 2, 4)
-    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.int32), 4, axis=2)
-    right_sum = np.einsum("nclk,fck->nfl", windows, w.astype(np.int32))
-    return [Trial("ConvInteger", (x, w), (right_sum.astype(np.int32),))]
+    return [node("ConvInteger", mixed(left, 1, 2, VECTOR), mixed(right, 3, 2, 4))]
 
 
 def _conv(dtype: ir.DataType) -> list[Trial]:
-    x, w, bias = small(dtype, 2, 4, 9, VECTOR), small(dtype, 6, 2, 3, 2, seed=1), small(dtype, 6)
-    windows = np.lib.stride_tricks.sliding_window_view(_known(x), (3, 2), axis=(2, 3))
-    groups = windows.reshape(2, 2, 2, *windows.shape[2:])
-    weights = _known(w).reshape(2, 3, 2, 3, 2)
-    right = np.einsum("ngchwij,gfcij->ngfhw", groups, weights).reshape(2, 6, *windows.shape[2:4])
-    right = (right + _known(bias)[:, None, None]).astype(x.dtype)
-    thinned = np.ascontiguousarray(right[:, :, ::2, ::3])
+    inputs = small(dtype, 2, 4, 9, VECTOR), small(dtype, 6, 2, 3, 2, seed=1), small(dtype, 6)
     return [
-        Trial("Conv", (x, w, bias), (right,), {"group": 2}),
-        Trial("Conv", (x, w, bias), (thinned,), {"group": 2, "strides": [2, 3]}),
+        node("Conv", *inputs, group=2),
+        node("Conv", *inputs, group=2, strides=[2, 3]),
     ]
 
 
 def _max_pool(dtype: ir.DataType) -> list[Trial]:
-    """Finite numbers; windows plain, strided and apart, padded."""
+    """Finite numbers; windows plain, strided and apart, padded. The reference fails on them."""
     x = spread(edges(dtype), 2, 3, 9, VECTOR)
     found = [_max_pooled(x, (2, 3), (1, 1), (1, 1)), _max_pooled(x, (3, 2), (2, 3), (2, 5))]
     line = spread(edges(dtype), 1, 2, VECTOR)
     least = np.full((1, 2, 1), min(edges(dtype), key=float), line.dtype)
     padded = np.concatenate([least, line, least], axis=2)
     right = np.lib.stride_tricks.sliding_window_view(padded, 3, axis=2).max(axis=-1)
-    attributes = {"kernel_shape": [3], "pads": [1, 1]}
-    return [*found, Trial("MaxPool", (line,), (right,), attributes)]
+    return [*found, node("MaxPool", line, right=(right,), kernel_shape=[3], pads=[1, 1])]
 
 
 def _max_pooled(
@@ -133,18 +120,13 @@ def _max_pooled(
     windows = np.lib.stride_tricks.sliding_window_view(x, spans, axis=(2, 3))
     windows = windows[:, :, :: strides[0], :: strides[1], :: apart[0], :: apart[1]]
     attributes = {"kernel_shape": kernel, "strides": strides, "dilations": apart}
-    return Trial("MaxPool", (x,), (windows.max(axis=(-2, -1)),), attributes)
+    return node("MaxPool", x, right=(windows.max(axis=(-2, -1)),), **attributes)
 
 
 def _mean(dtype: ir.DataType) -> list[Trial]:
     """Means of two and of four, which halve whole numbers."""
     many = [small(dtype, 4, VECTOR, seed=n) for n in range(4)]
-    return [
-        Trial(
-            "Mean", tuple(many[:count]), (sum(many[1:count], many[0]) / many[0].dtype.type(count),)
-        )
-        for count in (1, 2, 4)
-    ]
+    return [node("Mean", *many[:count]) for count in (1, 2, 4)]
 
 
 TRIALS: Mapping[str, Trials] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -17,6 +18,8 @@ from tools.probe.value_trials.data import (
     i64,
     is_float,
     mixed,
+    node,
+    reference,
     spread,
     summands,
 )
@@ -38,40 +41,15 @@ _LAYOUTS = (
 """Shapes and axes: last, first, in the middle, several, all; long and short."""
 
 
-def _reduction(op_type: str, function: Callable[..., Array], values: Values) -> Trials:
-    """`function(x, axis, keepdims)` over all layouts."""
-
-    def trials(dtype: ir.DataType) -> list[Trial]:
-        found = []
-        for number, (shape, axes) in enumerate(_LAYOUTS):
-            x = values(dtype, *shape, seed=number)
-            keep = number % 2
-            with np.errstate(all="ignore"):
-                right = np.asarray(function(x, axes, bool(keep)))
-            inputs = (x,) if axes is None else (x, i64(*axes))
-            found.append(Trial(op_type, inputs, (right.astype(x.dtype),), {"keepdims": keep}))
-        return found
-
-    return trials
-
-
-def _fold(
-    function: np.ufunc, prepare: Callable[[Array], Array] | None = None
-) -> Callable[..., Array]:
-    """A ufunc along axes, in the element type itself."""
-
-    def fold(x: Array, axes: tuple[int, ...] | None, keepdims: bool) -> Array:
-        x = x if prepare is None else prepare(x)
-        return np.asarray(function.reduce(x, axis=axes, keepdims=keepdims, dtype=x.dtype))
-
-    return fold
-
-
-def _extreme(function: np.ufunc) -> Callable[..., Array]:
-    def fold(x: Array, axes: tuple[int, ...] | None, keepdims: bool) -> Array:
-        return np.asarray(function.reduce(x, axis=axes, keepdims=keepdims))
-
-    return fold
+def _reduction(op_type: str, values: Values, dtype: ir.DataType) -> list[Trial]:
+    """All layouts, with and without the axes. The reference sums 32-bit integers in 64 bits."""
+    found = []
+    for number, (shape, axes) in enumerate(_LAYOUTS):
+        x, keep = values(dtype, *shape, seed=number), number % 2
+        inputs = (x,) if axes is None else (x, i64(*axes))
+        (right,) = reference(op_type, inputs, 1, {"keepdims": keep})
+        found.append(node(op_type, *inputs, right=(right.astype(x.dtype),), keepdims=keep))
+    return found
 
 
 def _factors(dtype: ir.DataType, *shape: int, seed: int) -> Array:
@@ -98,90 +76,60 @@ def _distinct(dtype: ir.DataType, *shape: int, seed: int) -> Array:
     return numbers.astype(dtype.numpy()).reshape(shape)
 
 
-# -- cumulative ------------------------------------------------------------------------------------
+def _cumulative(op_type: str, values: Values, dtype: ir.DataType) -> list[Trial]:
+    layouts = (((VECTOR,), 0), ((5, VECTOR), 1), ((9, 4), 0))
+    return [
+        node(
+            op_type,
+            values(dtype, *shape, seed=number),
+            np.asarray(axis),
+            exclusive=exclusive,
+            reverse=reverse,
+        )
+        for number, (shape, axis) in enumerate(layouts)
+        for exclusive in (0, 1)
+        for reverse in (0, 1)
+    ]
 
-
-def _cumulative(op_type: str, function: np.ufunc, values: Values) -> Trials:
-    def trials(dtype: ir.DataType) -> list[Trial]:
-        found = []
-        for number, (shape, axis) in enumerate((((VECTOR,), 0), ((5, VECTOR), 1), ((9, 4), 0))):
-            x = values(dtype, *shape, seed=number)
-            for exclusive in (0, 1):
-                for reverse in (0, 1):
-                    right = _accumulated(function, x, axis, exclusive, reverse)
-                    attributes = {"exclusive": exclusive, "reverse": reverse}
-                    found.append(
-                        Trial(op_type, (x, np.asarray(axis, np.int64)), (right,), attributes)
-                    )
-        return found
-
-    return trials
-
-
-def _accumulated(function: np.ufunc, x: Array, axis: int, exclusive: int, reverse: int) -> Array:
-    if reverse:
-        x = np.flip(x, axis)
-    if exclusive:
-        identity = np.full_like(x.take([0], axis), function.identity)
-        x = np.concatenate([identity, x.take(range(x.shape[axis] - 1), axis)], axis)
-    with np.errstate(all="ignore"):
-        right = function.accumulate(x, axis, dtype=x.dtype)
-    return np.ascontiguousarray(np.flip(right, axis) if reverse else right)
-
-
-# -- ranks -----------------------------------------------------------------------------------------
 
 _RANKED = (((VECTOR,), 0), ((5, VECTOR), 1), ((VECTOR, 5), 0), ((3, 9, 4), 1))
 
 
-def _arg_extreme(op_type: str, last: bool) -> Trials:
-    find = np.argmax if op_type == "ArgMax" else np.argmin
-
-    def trials(dtype: ir.DataType) -> list[Trial]:
-        found = []
-        for number, (shape, axis) in enumerate(_RANKED):
-            x = _ordered(dtype, *shape, seed=number)
-            right = find(np.flip(x, axis) if last else x, axis, keepdims=True)
-            right = shape[axis] - 1 - right if last else right
-            attributes = {"axis": axis, "keepdims": 1, "select_last_index": int(last)}
-            found.append(Trial(op_type, (x,), (right,), attributes))
-        return found
-
-    return trials
+def _arg_extreme(op_type: str, last: int, dtype: ir.DataType) -> list[Trial]:
+    return [
+        node(
+            op_type,
+            _ordered(dtype, *shape, seed=number),
+            axis=axis,
+            keepdims=1,
+            select_last_index=last,
+        )
+        for number, (shape, axis) in enumerate(_RANKED)
+    ]
 
 
 def _top_k(dtype: ir.DataType) -> list[Trial]:
     """Among equals the first comes first."""
     found = []
     for number, (shape, axis) in enumerate(_RANKED):
-        x = _ordered(dtype, *shape, seed=number)
-        if LIMITED.get():
-            x = _distinct(dtype, *shape, seed=number)
-            if len(np.unique(x)) < x.size:  # the type has too few numbers
-                return []
+        x = (_distinct if LIMITED.get() else _ordered)(dtype, *shape, seed=number)
+        if LIMITED.get() and len(np.unique(x)) < x.size:  # the type has too few numbers
+            return []
         for largest in (0, 1):
-            keys = np.unique(x, return_inverse=True)[1].reshape(shape)
-            order = np.argsort(-keys if largest else keys, axis, kind="stable")
             for k in (1, 4, shape[axis]):
-                index = order.take(range(k), axis)
-                right = (np.take_along_axis(x, index, axis), index.astype(np.int64))
-                found.append(Trial("TopK", (x, i64(k)), right, {"axis": axis, "largest": largest}))
+                found.append(node("TopK", x, i64(k), outputs=2, axis=axis, largest=largest))
     return found
 
 
 TRIALS: Mapping[str, Trials] = {
+    **{op: partial(_arg_extreme, op, 0) for op in ("ArgMax", "ArgMin")},
+    **{f"{op}[select_last_index=1]": partial(_arg_extreme, op, 1) for op in ("ArgMax", "ArgMin")},
+    "CumProd": partial(_cumulative, "CumProd", _factors),
+    "CumSum": partial(_cumulative, "CumSum", summands),
+    **{op: partial(_reduction, op, _ordered) for op in ("ReduceMax", "ReduceMin")},
     **{
-        key: _arg_extreme(op_type, last)
-        for op_type in ("ArgMax", "ArgMin")
-        for key, last in ((op_type, False), (f"{op_type}[select_last_index=1]", True))
+        op: partial(_reduction, op, summands) for op in ("ReduceL1", "ReduceSum", "ReduceSumSquare")
     },
-    "CumProd": _cumulative("CumProd", np.multiply, _factors),
-    "CumSum": _cumulative("CumSum", np.add, summands),
-    "ReduceL1": _reduction("ReduceL1", _fold(np.add, np.abs), summands),
-    "ReduceMax": _reduction("ReduceMax", _extreme(np.maximum), _ordered),
-    "ReduceMin": _reduction("ReduceMin", _extreme(np.minimum), _ordered),
-    "ReduceProd": _reduction("ReduceProd", _fold(np.multiply), _factors),
-    "ReduceSum": _reduction("ReduceSum", _fold(np.add), summands),
-    "ReduceSumSquare": _reduction("ReduceSumSquare", _fold(np.add, np.square), summands),
+    "ReduceProd": partial(_reduction, "ReduceProd", _factors),
     "TopK": _top_k,
 }

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 from jax.scipy import ndimage, special
 
-from tools.bench.groups.case import Built, Case
+from tools.bench.benchmark import Benchmark, Built
 
 Array = jax.Array
 SIDE = 512
@@ -130,44 +130,54 @@ def special_functions(count: int) -> Built:
 
 
 _SEGMENTS = {
-    "segment_sum_10k": Case(
+    "segment_sum_10k": Benchmark(
         "segment_sum of 10⁴ × 16", partial(segments, jax.ops.segment_sum, 10**4), 1.5
     ),
-    "segment_sum_100k": Case(
+    "segment_sum_100k": Benchmark(
         "segment_sum of 10⁵ × 16", partial(segments, jax.ops.segment_sum, 10**5), 1.0
     ),
-    "segment_sum_1m": Case(
+    "segment_sum_1m": Benchmark(
         "segment_sum of 10⁶ × 16", partial(segments, jax.ops.segment_sum, 10**6), 0.4
     ),
-    "segment_max_100k": Case(
+    "segment_max_100k": Benchmark(
         "segment_max of 10⁵ × 16", partial(segments, jax.ops.segment_max, 10**5), 2.0
     ),
 }
 _SCATTERS = {
-    "scatter_add_100k": Case("10⁵ scalars added to 512²", partial(scatter_add, 10**5), 2.0),
-    "scatter_add_1m": Case("10⁶ scalars added to 512²", partial(scatter_add, 10**6), 2.0),
-    "scatter_set_100k": Case("10⁵ × 16 written in order", partial(scatter_set, 10**5), 1.5),
-    "bincount_1m": Case("bincount of 10⁶", partial(bincount, 10**6), 3.0),
-    "histogram_100k": Case("histogram of 10⁵", partial(histogram, 10**5), 3.0),
-    "unique_100k": Case("unique of 10⁵", partial(unique, 10**5), 1.0),
+    "scatter_add_100k": Benchmark("10⁵ scalars added to 512²", partial(scatter_add, 10**5), 2.0),
+    "scatter_add_1m": Benchmark("10⁶ scalars added to 512²", partial(scatter_add, 10**6), 2.0),
+    "scatter_set_100k": Benchmark("10⁵ × 16 written in order", partial(scatter_set, 10**5), 1.5),
+    "bincount_1m": Benchmark("bincount of 10⁶", partial(bincount, 10**6), 3.0),
+    "histogram_100k": Benchmark("histogram of 10⁵", partial(histogram, 10**5), 3.0),
+    "unique_100k": Benchmark("unique of 10⁵", partial(unique, 10**5), 1.0),
 }
 _GATHERS = {
-    "gather_pairs_1m": Case("10⁶ pairs gathered from 512²", partial(gather_pairs, 10**6), 2.0),
-    "map_coordinates_1m": Case("map_coordinates of 10⁶", partial(map_coordinates, 10**6), 3.0),
-    "interp_1m": Case("interp of 10⁶", partial(interp, 10**6), 2.0),
-    "sort_1m": Case("sort of 10⁶ i32", partial(sort, 10**6), 1.5),
+    "gather_pairs_1m": Benchmark("10⁶ pairs gathered from 512²", partial(gather_pairs, 10**6), 2.0),
+    "map_coordinates_1m": Benchmark("map_coordinates of 10⁶", partial(map_coordinates, 10**6), 3.0),
+    "interp_1m": Benchmark("interp of 10⁶", partial(interp, 10**6), 2.0),
+    "sort_1m": Benchmark("sort of 10⁶ i32", partial(sort, 10**6), 1.5),
 }
 _ARITHMETIC = {
-    "matmul_i32_256": Case("i32 matmul, 256²", partial(matmul_of_integers, 256), 1.5),
-    "rfft2_512": Case("rfft2 of 512²", partial(rfft2, 512), 1.3),
-    "rfft2_1000": Case("rfft2 of 1,000²", partial(rfft2, 1000), 1.3),
-    "matvecs_10k": Case("10⁴ products of 8 × 8 and 8", partial(matvecs, 10**4), 1.0),
-    "convolution_56": Case("3 × 3 convolution, NHWC, 56² × 64", partial(convolution, 56), 1.1),
-    "special_100k": Case("gammaln, i0e, erfinv of 10⁵", partial(special_functions, 10**5), 4.0),
+    "matmul_i32_256": Benchmark("i32 matmul, 256²", partial(matmul_of_integers, 256), 1.5),
+    "rfft2_512": Benchmark("rfft2 of 512²", partial(rfft2, 512), 1.3),
+    "rfft2_1000": Benchmark("rfft2 of 1,000²", partial(rfft2, 1000), 1.3),
+    "matvecs_10k": Benchmark("10⁴ products of 8 × 8 and 8", partial(matvecs, 10**4), 1.0),
+    "convolution_56": Benchmark("3 × 3 convolution, NHWC, 56² × 64", partial(convolution, 56), 1.1),
+    "special_100k": Benchmark(
+        "gammaln, i0e, erfinv of 10⁵", partial(special_functions, 10**5), 4.0
+    ),
 }
 _RANDOM = {
-    "uniform_1m": Case("uniform, 10⁶", partial(draw, jax.random.uniform, 10**6), 2.5),
-    "normal_1m": Case("normal, 10⁶", partial(draw, jax.random.normal, 10**6), 2.5),
-    "gamma_100k": Case("gamma, 10⁵", partial(draw, partial(jax.random.gamma, a=2.5), 10**5), 3.0),
+    "uniform_1m": Benchmark("uniform, 10⁶", partial(draw, jax.random.uniform, 10**6), 2.5),
+    "normal_1m": Benchmark("normal, 10⁶", partial(draw, jax.random.normal, 10**6), 2.5),
+    "gamma_100k": Benchmark(
+        "gamma, 10⁵", partial(draw, partial(jax.random.gamma, a=2.5), 10**5), 3.0
+    ),
 }
-CASES: Mapping[str, Case] = {**_SEGMENTS, **_SCATTERS, **_GATHERS, **_ARITHMETIC, **_RANDOM}
+BENCHMARKS: Mapping[str, Benchmark] = {
+    **_SEGMENTS,
+    **_SCATTERS,
+    **_GATHERS,
+    **_ARITHMETIC,
+    **_RANDOM,
+}

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
-from tools.bench.groups.case import Built, Case
+from tools.bench.benchmark import Benchmark, Built
 
 Array = jax.Array
 
@@ -53,6 +53,6 @@ _DRAWS: Mapping[str, tuple[str, Callable[[Array], Any]]] = {
     "split_and_draw": ("split, uniform and normal of 8", split_and_draw),
     "walk_100": ("100 steps: split, normal of 4", walk),
 }
-CASES: Mapping[str, Case] = {
-    name: Case(title, partial(of_key, function)) for name, (title, function) in _DRAWS.items()
+BENCHMARKS: Mapping[str, Benchmark] = {
+    name: Benchmark(title, partial(of_key, function)) for name, (title, function) in _DRAWS.items()
 }

@@ -1,9 +1,9 @@
-"""Programs that are timed only: a training step, draws of random numbers, a nearest neighbours'
-search."""
+"""Dense networks with twins in PyTorch, and programs with loops, draws and sorts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -11,12 +11,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tools.bench.benchmark import Benchmark, Built
+from tools.examples import load
+
+COLUMNS = (
+    *("ours ms", "ours / twin", "twin limit", "ours / XLA", "XLA limit", "peer / ours"),
+    *("nodes", "twin's", "peer's", "translation s", "max error"),
+)
 CLASSES = 10
+GPT2 = {"layers": 6, "width": 384, "heads": 6, "tokens": 128, "vocab": 512}
 
 
 def training_step(
     size: int = 28, batch: int = 32, rate: float = 0.05, momentum: float = 0.9
-) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+) -> Built:
     """A step of gradient descent with momentum of a CNN; the state goes in and comes out."""
     rng = np.random.default_rng(0)
 
@@ -51,9 +59,7 @@ def training_step(
     return step, (params, speed, images, jnp.asarray(rng.integers(0, CLASSES, batch), jnp.int32))
 
 
-def draws(
-    count: int = 20, batch: int = 8, classes: int = 1000, size: int = 64
-) -> tuple[Callable[..., Any], tuple[jax.Array, jax.Array]]:
+def draws(count: int = 20, batch: int = 8, classes: int = 1000, size: int = 64) -> Built:
     """Categorical draws, each with a key of its own (threefry), and an image of normals."""
 
     def draw(key: jax.Array, logits: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -67,7 +73,7 @@ def draws(
 
 def search(
     queries: int = 64, points: int = 512, features: int = 16, near: int = 10, groups: int = 8
-) -> tuple[Callable[..., Any], tuple[jax.Array, ...]]:
+) -> Built:
     """Points in the order of their distance, the nearest ones' mean, and totals by group."""
 
     def find(asked: jax.Array, known: jax.Array, group: jax.Array) -> dict[str, jax.Array]:
@@ -87,3 +93,48 @@ def search(
     asked = jnp.asarray(rng.normal(size=(queries, features)), jnp.float32)
     known = jnp.asarray(rng.normal(size=(points, features)), jnp.float32)
     return find, (asked, known, jnp.asarray(rng.integers(0, groups, points), jnp.int32))
+
+
+def example(name: str, **sizes: Any) -> Callable[[], Built]:
+    """The program of an example, with these sizes."""
+    return partial(load(name).build, **sizes)
+
+
+BENCHMARKS: Mapping[str, Benchmark] = {
+    "resnet18": Benchmark("ResNet-18, NHWC, 224²", example("resnet18", size=224), to_twin=1.05),
+    "mobilenet": Benchmark(
+        "MobileNet-like, swish, 128²", example("mobilenet", size=128), to_twin=1.15
+    ),
+    "vit": Benchmark(
+        "ViT-S/16, 6 layers", example("vit", layers=6, width=384, heads=6, size=224), to_twin=1.02
+    ),
+    "gpt2_prefill": Benchmark(
+        "GPT-2 prefill, 6 × 384, 128 tokens",
+        example("gpt2_prefill", **GPT2),
+        to_twin=1.05,
+        binds=True,
+    ),
+    "gpt2_decode": Benchmark(
+        "its decode step with a KV cache", example("gpt2_decode", **GPT2), to_twin=1.10, binds=True
+    ),
+    "decoder": Benchmark(
+        "rotary/RMSNorm/GQA/SwiGLU, 4 × 512, 64 tokens",
+        example("decoder", layers=4, width=512, tokens=64),
+        to_twin=1.05,
+    ),
+    "lstm": Benchmark(
+        "LSTM, 256 steps, batch 4, width 128",
+        example("lstm", steps=256, batch=4, width=128),
+        to_twin=1.10,
+        binds=True,
+    ),
+    "unet": Benchmark("U-Net, 64²", example("unet", size=64), to_twin=1.05),
+    "mlp": Benchmark(
+        "RL policy, MLP 512/256/128", example("mlp", hidden=(512, 256, 128)), goal=0.4
+    ),
+    "rk4": Benchmark("RK4, Lorenz (64, 3), 1,000 steps", example("rk4", steps=1000), goal=28),
+    "sod": Benchmark("Sod tube, 256 cells, 200 steps", example("sod", frames=1, steps=200), goal=8),
+    "training_step": Benchmark("CNN training step, 28², batch 32", training_step, goal=1.2),
+    "draws": Benchmark("20 draws of 8 × 1,000, 64² normals", draws, goal=3),
+    "search": Benchmark("64 × 512 distances, sorted, summed", search, goal=1.2),
+}

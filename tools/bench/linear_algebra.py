@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jax.scipy import linalg
 
-from tools.bench.groups.case import Built, Case
+from tools.bench.benchmark import Benchmark, Built
 
 Array = jax.Array
 
@@ -71,39 +71,39 @@ def kalman_filter(steps: int) -> Built:
 
 def _sizes(
     name: str, function: Callable[..., Any], matrix: Callable[..., np.ndarray], **goals: float
-) -> dict[str, Case]:
+) -> dict[str, Benchmark]:
     """One case for each size, such as `n8=12`: the goal of 8 × 8 matrices."""
     found = {}
     for key, goal in goals.items():
         size = int(key[1:])
         build = partial(of_matrix, function, matrix, size, size)
-        found[f"{name}_{size}"] = Case(f"{name} of {size} × {size}", build, goal)
+        found[f"{name}_{size}"] = Benchmark(f"{name} of {size} × {size}", build, goal)
     return found
 
 
 _BATCHES = {
-    "solve_batch_3": Case("solve 3 × 3, batch 1,000", partial(solve, 1000, 3, 3), 3.0),
-    "inv_batch_2": Case(
+    "solve_batch_3": Benchmark("solve 3 × 3, batch 1,000", partial(solve, 1000, 3, 3), 3.0),
+    "inv_batch_2": Benchmark(
         "inv 2 × 2, batch 1,000", partial(of_matrix, jnp.linalg.inv, _plain, 1000, 2, 2), 2.0
     ),
-    "cholesky_batch_6": Case(
+    "cholesky_batch_6": Benchmark(
         "cholesky 6 × 6, batch 1,000",
         partial(of_matrix, jnp.linalg.cholesky, _positive, 1000, 6, 6),
         2.0,
     ),
-    "eigh_batch_3": Case(
+    "eigh_batch_3": Benchmark(
         "eigh 3 × 3, batch 1,000", partial(of_matrix, jnp.linalg.eigh, _symmetric, 1000, 3, 3)
     ),
-    "eigh_batch_8": Case(
+    "eigh_batch_8": Benchmark(
         "eigh 8 × 8, batch 100", partial(of_matrix, jnp.linalg.eigh, _symmetric, 100, 8, 8)
     ),
-    "kalman_100": Case("Kalman filter, 100 steps", partial(kalman_filter, 100)),
+    "kalman_100": Benchmark("Kalman filter, 100 steps", partial(kalman_filter, 100)),
 }
 _SOLVES = {
-    f"solve_{size}": Case(f"solve of {size} × {size}", partial(solve, size, size), 4.0)
+    f"solve_{size}": Benchmark(f"solve of {size} × {size}", partial(solve, size, size), 4.0)
     for size in (8, 64, 256)
 }
-CASES: Mapping[str, Case] = {
+BENCHMARKS: Mapping[str, Benchmark] = {
     **_BATCHES,
     **_sizes("eigh", jnp.linalg.eigh, _symmetric, n8=12, n64=8, n256=4),
     **_sizes("svd", partial(jnp.linalg.svd, full_matrices=False), _floats, n8=12, n64=8, n256=4),
