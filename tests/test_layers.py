@@ -203,7 +203,7 @@ def test_kinds_of_imports(text: str, kinds: dict[str, str]) -> None:
         ("hlo2onnx.ir.values", "hlo2onnx.frontend.mlir.types", True),
         ("hlo2onnx.ir.values", "hlo2onnx.ir.dims", False),
         ("hlo2onnx.raising.engine", "hlo2onnx.lowering.op", True),  # beside it
-        ("hlo2onnx.lowering.op", "dialect_handlers.stablehlo.pad", True),
+        ("hlo2onnx.lowering.op", "dialect_handlers.stablehlo.data_movement", True),
         ("hlo2onnx", "hlo2onnx.api", False),
     ],
 )

@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.parts import each, flat, regrouped
 from dialect_handlers.common.regions import ARG_EXTREMES, Combiner
 from dialect_handlers.common.subgraphs import loop
+from dialect_handlers.common.tensors import each, flat, regrouped
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts

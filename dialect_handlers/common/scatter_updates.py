@@ -1,43 +1,44 @@
-"""Combining updates into elements of a tensor: the second half of scatter and select_and_scatter.
+"""Combining updates into rows of a tensor: the second half of scatter and select_and_scatter.
 
-scatter_rows(...)      for updates with distinct targets, or with equal updates for equal targets
-last_of_each(...)      makes updates of equal targets equal to the last one
+scatter_rows(...)      for updates with distinct targets
+scatter_last(...)      for overwriting updates with equal targets, of which the last one stays
 scatter_in_order(...)  for equal targets
 
 A runtime's ScatterND may work on rows in parallel without locks, so equal indices reorder writes
-and lose sums. Its ScatterElements processes the indices one by one, in order. `ordered_rows` is for
-rows with equal targets, where the target says how many elements ScatterND takes in order.
+and lose sums. Its ScatterElements processes the indices one by one, in order. A ScatterND of few
+elements works in one thread, in order, if the target says so (`Costs.ordered_scatter_elements`):
+more rows go through it in blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
-from dialect_handlers.common.iota import count_along
-from dialect_handlers.common.parts import each
 from dialect_handlers.common.reductions import Function, combine
 from dialect_handlers.common.regions import Combiner, neutral, recognise_each
-from dialect_handlers.common.subgraphs import repeat
+from dialect_handlers.common.subgraphs import in_blocks, repeat, set_outputs
+from dialect_handlers.common.tensors import count_along, each
 from hlo2onnx.frontend.mlir.types import parts_of
-from hlo2onnx.ir.dims import at_most, canonical, is_positive, product, quotient
-from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of, static_shape
+from hlo2onnx.ir.dims import at_most, is_positive, product, quotient, total
+from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 
-BOOL, INT64, UINT8 = oir.DataType.BOOL, oir.DataType.INT64, oir.DataType.UINT8
+T = oir.DataType
 
-REDUCTIONS = {
+_EXTREMES = (Combiner.MINIMUM, Combiner.MAXIMUM)
+_REDUCTIONS = {
     Combiner.ADD: "add",
     Combiner.MULTIPLY: "mul",
     Combiner.MINIMUM: "min",
     Combiner.MAXIMUM: "max",
 }
-BOOLEAN = {
+_BOOLEAN = {
     Combiner.AND: Combiner.MINIMUM,
     Combiner.OR: Combiner.MAXIMUM,
     Combiner.XOR: Combiner.ADD,
@@ -60,9 +61,9 @@ class Region:
     combiners: list[Combiner | None]
 
     @property
-    def overwrites(self) -> bool:
-        """Whether an update replaces the element, or leaves it."""
-        return all(name in (Combiner.RHS, Combiner.LHS) for name in self.combiners)
+    def replaces(self) -> bool:
+        """Whether it returns the update."""
+        return all(name == Combiner.RHS for name in self.combiners)
 
 
 def region_of(em: Emitter, block: ir.Block) -> Region:
@@ -70,13 +71,13 @@ def region_of(em: Emitter, block: ir.Block) -> Region:
     names: list[Combiner | None] = []
     for name, argument in zip(recognise_each(em, block), block.arguments, strict=False):
         parts = parts_of(argument.type)
-        known = {*REDUCTIONS, *_ANY_PARTS, *(BOOLEAN if parts[0].dtype == BOOL else ())}
+        known = {*_REDUCTIONS, *_ANY_PARTS, *(_BOOLEAN if parts[0].dtype == T.BOOL else ())}
         fits = name in known and (len(parts) == 1 or name in _ANY_PARTS)
         names.append(name if fits else None)
     return Region(em.scalar_function(block), names)
 
 
-# -- rows ------------------------------------------------------------------------------------
+# -- distinct rows ---------------------------------------------------------------------------
 
 
 def scatter_rows(
@@ -91,8 +92,7 @@ def scatter_rows(
 
     Args:
         xs: Tensors; their first axes, one per column of the index, count the rows.
-        index: The row for each update, of shape (updates, columns). No two valid rows are equal,
-            or the region only overwrites and equal rows have equal updates, in any order.
+        index: The row for each update, of shape (updates, columns). No two valid rows are equal.
         updates: Tensors of shape (updates, ...).
         valid: Which updates count, of shape (updates); None for all of them, which it must be
             where an index has more than one column, unless rows are dropped.
@@ -100,8 +100,8 @@ def scatter_rows(
     rows = shape_of(xs[0][0])[0]
     direct = [_direct(name, parts) for name, parts in zip(region.combiners, xs, strict=True)]
     if valid is not None and drops_rows(region, xs, updates):
-        index = compressed(em, index, valid)
-        updates = each(partial(compressed, em, valid=valid), updates)
+        index = _compressed(em, index, valid)
+        updates = each(partial(_compressed, em, valid=valid), updates)
         valid = None
     if valid is not None:
         index = em.Where(em.unsqueeze(valid, [1]), index, em.extents.scalar(rows))
@@ -114,7 +114,7 @@ def scatter_rows(
         if name == Combiner.LHS:
             written = before
         else:
-            reduction = REDUCTIONS.get(name) if name and all(direct) else None
+            reduction = _REDUCTIONS.get(name) if name and all(direct) else None
             written = tuple(
                 em.ScatterND(part, index, new, reduction=reduction)
                 for part, new in zip(before, parts, strict=True)
@@ -129,36 +129,6 @@ def drops_rows(region: Region, xs: Sequence[Parts], updates: Sequence[Parts]) ->
     return direct and not at_most(_size(xs[0][0]), _size(updates[0][0]))
 
 
-def last_of_each(
-    em: Emitter,
-    index: oir.Value,
-    updates: Sequence[Parts],
-    valid: oir.Value | None,
-    rows: Dim,
-) -> list[Parts]:
-    """Each update replaced by the last valid one with the same target.
-
-    Only one integer per update goes through the scatter in order, not each element.
-
-    Args:
-        index: The row for each update, of shape (updates, 1); inside also where not valid.
-        updates: Tensors of shape (updates, ...).
-        valid: Which updates count, of shape (updates); None for all of them.
-        rows: How many there are.
-    """
-    count = shape_of(index)[0]
-    flat = em.reshape(index, [count])
-    position = count_along(em, [count], 0, INT64)
-    if valid is not None:
-        position = em.Where(valid, position, em.i64(0))
-        if not is_positive(rows):
-            flat, rows = em.Where(valid, flat, em.extents.scalar(rows)), canonical(rows + 1)
-    last = em.expand(em.i64(0), [rows])
-    last = em.ScatterElements(last, flat, position, axis=0, reduction="max")
-    winner = em.Gather(last, flat, axis=0)
-    return each(lambda x: em.Gather(x, winner, axis=0), updates)
-
-
 def _direct(name: Combiner | None, parts: Parts) -> bool:
     """Whether ScatterND itself combines: its extremes lose NaN and know no booleans."""
     if name in (Combiner.MINIMUM, Combiner.MAXIMUM):
@@ -166,7 +136,45 @@ def _direct(name: Combiner | None, parts: Parts) -> bool:
     return name in (Combiner.ADD, Combiner.MULTIPLY, Combiner.LHS, Combiner.RHS)
 
 
-# -- elements, in order ----------------------------------------------------------------------
+# -- the last row -----------------------------------------------------------------------------
+
+
+UPDATES_PER_ROW = 4
+"""Updates for each row of an operand from which on copying its rows once more is no cost."""
+
+
+def scatter_last(
+    em: Emitter,
+    region: Region,
+    xs: Sequence[Parts],
+    index: oir.Value,
+    updates: Sequence[Parts],
+    valid: oir.Value | None,
+) -> list[Parts]:
+    """The tensors with the last row of the updates for each of their rows, if there is one.
+
+    Only one integer for each update goes through a scatter in order. It takes the operands of
+    `scatter_in_order`.
+    """
+    rows, count = shape_of(xs[0][0])[0], shape_of(index)[0]
+    place = count_along(em, [rows if valid is None else total(rows, 1)], 0, T.INT64)
+    if valid is not None:
+        index = em.Where(valid, index, _extent_like(em, rows, index))
+    behind = em.Add(count_along(em, [count], 0, T.INT64), em.extents.scalar(rows))
+    place = em.ScatterElements(place, index, behind, axis=0, reduction="max")
+    place = em.slice(place, [0], [rows])
+    if at_most(product((rows, UPDATES_PER_ROW)), count):
+        # Only the rows that stay are read.
+        limit = em.extents.scalar(rows)
+        last = em.Max(em.Sub(place, limit), em.i64(0))
+        written = em.cast(em.GreaterOrEqual(place, limit), T.INT64)
+        place = em.Add(count_along(em, [rows], 0, T.INT64), em.Mul(written, limit))
+        updates = each(lambda x: em.Gather(x, last, axis=0), updates)
+    # Where of the runtime may lose the sign of a zero.
+    return each(lambda x, update: em.Gather(em.concat([x, update], 0), place, axis=0), xs, updates)
+
+
+# -- rows in order ----------------------------------------------------------------------------
 
 
 def scatter_in_order(
@@ -176,100 +184,154 @@ def scatter_in_order(
     index: oir.Value,
     updates: Sequence[Parts],
     valid: oir.Value | None,
-    trips: Dim,
+    *,
+    trips: Dim = 1,
+    at_once: int = 0,
 ) -> list[Parts]:
-    """ScatterElements for combiners that it has, else a Loop.
+    """The tensors, combined with one row of updates after the other.
 
     Args:
-        xs: Tensors of one axis.
-        index: The element for each update, of the updates' shape; inside also where not valid.
-        updates: In row-major order they are applied.
-        valid: Which updates count, of a shape that broadcasts to theirs; None for all of them.
-        trips: Number of equal consecutive parts of the updates, each without equal targets.
+        xs: Tensors of shape (rows, ...).
+        index: The row for each update, of shape (updates); inside also where not valid.
+        updates: Tensors of shape (updates, ...).
+        valid: Which updates count, of shape (updates); None for all of them.
+        trips: Number of equal consecutive parts of the updates, each without equal targets. It is
+            the length of the Loop for a region without names.
+        at_once: Rows that a ScatterND takes in order; 0 for single elements, by ScatterElements.
     """
-    if None in region.combiners:
-        return _one_by_one(em, region.function, xs, index, updates, valid, trips)
-    return [
-        tuple(
-            _accumulated(em, name, x, index, update, valid)
-            for x, update in zip(parts, news, strict=True)
-        )
-        for name, parts, news in zip(region.combiners, xs, updates, strict=True)
-        if name
-    ]
+    rows = shape_of(xs[0][0])[0]
+    block = 0 if at_once == shape_of(index)[0] else at_once
+    given, is_named = xs, None not in region.combiners
+    if valid is not None:
+        overwrites = Combiner.RHS in region.combiners
+        is_larger = not at_most(_size(xs[0][0]), _size(updates[0][0])) and is_positive(rows)
+        if not is_named or not is_larger or (overwrites and block):
+            index = em.Where(valid, index, _extent_like(em, rows, index))
+            xs = each(partial(with_spare_rows, em), xs)
+        elif overwrites:
+            index = _compressed(em, index, valid)
+            updates = each(partial(_compressed, em, valid=valid), updates)
+        else:
+            updates = _neutralized(em, region, updates, valid)
+    if at_once:
+        index = em.unsqueeze(em.cast(index, T.INT64), [1])
+    if is_named:
+        done = [
+            tuple(
+                _accumulated(em, name, x, index, update, block)
+                for x, update in zip(parts, news, strict=True)
+            )
+            for name, parts, news in zip(region.combiners, xs, updates, strict=True)
+        ]
+    else:
+        done = _one_by_one(em, region.function, xs, index, updates, trips)
+    whole = each(lambda x: em.slice(x, [0], [rows], axes=[0]), done)
+    names = zip(region.combiners, given, whole, strict=True)
+    return [old if name == Combiner.LHS else parts for name, old, parts in names]
+
+
+def _neutralized(
+    em: Emitter, region: Region, updates: Sequence[Parts], valid: oir.Value
+) -> list[Parts]:
+    """The updates, with neutral elements in place of those that do not count."""
+    results: list[Parts] = []
+    for name, parts in zip(region.combiners, updates, strict=True):
+        if name is not None and name != Combiner.LHS:
+            nothing = em.scalar(neutral(name, dtype_of(parts[0])), dtype_of(parts[0]))
+            mask = em.unsqueeze(valid, range(1, rank_of(parts[0])))
+            parts = tuple(em.Where(mask, part, nothing) for part in parts)
+        results.append(parts)
+    return results
 
 
 def _accumulated(
     em: Emitter,
-    combiner: Combiner,
+    name: Combiner | None,
     x: oir.Value,
     index: oir.Value,
     updates: oir.Value,
-    valid: oir.Value | None,
+    block: int,
 ) -> oir.Value:
-    if combiner == Combiner.LHS:
+    """One tensor, combined with updates that all count.
+
+    Args:
+        index: Of shape (updates, 1) for ScatterND, (updates) for ScatterElements.
+        block: Updates in a block; 0 for all at once.
+    """
+    assert name is not None
+    dtype = dtype_of(x)
+    if name == Combiner.LHS:
         return x
-    if combiner == Combiner.RHS:
-        return _overwritten(em, x, index, updates, valid)
-    if dtype_of(x) == BOOL:
-        x, updates = em.cast(x, UINT8), em.cast(updates, UINT8)
-        counted = _accumulated(em, BOOLEAN[combiner], x, index, updates, valid)
-        if combiner == Combiner.XOR:
+    if name == Combiner.RHS:
+        return _scattered(em, x, index, updates, None, block)
+    if dtype == T.BOOL:
+        counts = em.cast(x, T.UINT8), index, em.cast(updates, T.UINT8)
+        counted = _scattered(em, *counts, _REDUCTIONS[_BOOLEAN[name]], block)
+        if name == Combiner.XOR:
             counted = em.BitwiseAnd(counted, em.scalar_like(1, counted))
-        return em.cast(counted, BOOL)
-    if valid is not None and not is_positive(_size(x)):
-        return _with_room(em, combiner, x, index, updates, valid)
-    if valid is not None:
-        # A neutral update changes nothing.
-        nothing = em.scalar(neutral(combiner, dtype_of(x)), dtype_of(x))
-        updates = em.Where(valid, updates, nothing)
-    result = _elements(em, x, index, updates, REDUCTIONS[combiner])
-    if combiner in (Combiner.ADD, Combiner.MULTIPLY) or not em.guards_nan:
-        return result
-    if em.facts.nan_free(x) and em.facts.nan_free(updates):
-        return result
-    # The runtime's extremes lose NaN. A sum of non-negative numbers is NaN only if one of them is.
-    witness = _elements(em, em.Relu(x), index, em.Relu(updates), "add")
-    return em.Where(em.IsNaN(witness), witness, result)
+        return em.cast(counted, T.BOOL)
+    if block and dtype in FLOATS and dtype.bitwidth < T.FLOAT.bitwidth:
+        # f32 through all blocks, so that the result is rounded once.
+        x, updates = em.cast(x, T.FLOAT), em.cast(updates, T.FLOAT)
+    end = _scattered(em, x, index, updates, _REDUCTIONS[name], block)
+    if name in _EXTREMES and dtype in FLOATS and em.guards_nan:
+        end = _keeping_nan(em, end, x, index, updates, block)
+    return em.cast(end, dtype)
 
 
-def _with_room(
+def _scattered(
     em: Emitter,
-    combiner: Combiner,
     x: oir.Value,
     index: oir.Value,
     updates: oir.Value,
-    valid: oir.Value,
+    reduction: str | None,
+    block: int,
 ) -> oir.Value:
-    """`_accumulated` with a spare element for the updates that do not count: x may be empty."""
-    size = _size(x)
-    index = em.Where(valid, index, extent_like(em, size, index))
-    combined = _accumulated(em, combiner, with_spare_rows(em, x), index, updates, None)
-    return em.slice(combined, [0], [size])
+    if rank_of(index) == 1:
+        return em.ScatterElements(x, index, updates, axis=0, reduction=reduction)
+    if not block:
+        return em.ScatterND(x, index, updates, reduction=reduction)
+
+    def step(states: Sequence[Parts], given: Sequence[oir.Value]) -> list[Parts]:
+        return [(em.ScatterND(states[0][0], *given, reduction=reduction),)]
+
+    ((end,),) = in_blocks(em, "rows", [(x,)], [index, updates], block, step)
+    return end
 
 
-def _overwritten(
-    em: Emitter, x: oir.Value, index: oir.Value, updates: oir.Value, valid: oir.Value | None
+def _keeping_nan(
+    em: Emitter,
+    end: oir.Value,
+    x: oir.Value,
+    index: oir.Value,
+    updates: oir.Value,
+    block: int,
 ) -> oir.Value:
-    """The last update of each element."""
-    if valid is None:
-        return _elements(em, x, index, updates, None)
-    if at_most(_size(x), _size(updates)):
-        index = em.Where(valid, index, extent_like(em, _size(x), index))
-        written = _elements(em, with_spare_rows(em, x), index, updates, None)
-        return em.slice(written, [0], [_size(x)])
-    mask = _flat(em, em.expand(valid, shape_of(updates)))
-    kept = [compressed(em, _flat(em, part), mask) for part in (index, updates)]
-    return _elements(em, x, kept[0], kept[1], None)
+    """The extremes with the NaN that the runtime loses.
 
+    A sum of non-negative numbers is NaN only if one of them is. Of many updates it is computed only
+    if the sum of all is NaN, as it also may be where infinities or large numbers cancel.
+    """
+    suspects = [part for part in (x, updates) if not em.facts.nan_free(part)]
+    if not suspects:
+        return end
 
-def _elements(
-    em: Emitter, x: oir.Value, index: oir.Value, updates: oir.Value, reduction: str | None
-) -> oir.Value:
-    flat = (index, updates)
-    if len(shape_of(updates)) != 1:
-        flat = (_flat(em, index), _flat(em, updates))
-    return em.ScatterElements(x, *flat, axis=0, reduction=reduction)
+    def kept() -> oir.Value:
+        witness = _scattered(em, em.Relu(x), index, em.Relu(updates), "add", block)
+        return em.Where(em.IsNaN(witness), witness, end)
+
+    if not block:
+        return kept()
+    # A vector is added faster than rows of few elements.
+    vectors = [em.reshape(part, [_size(part)]) for part in suspects]
+    total = reduce(em.Add, [em.ReduceSum(part, keepdims=0) for part in vectors])
+    graphs = []
+    for branch, emit in (("nan", kept), ("numbers", lambda: end)):
+        with em.subgraph([], f"{em.scope}/{branch}") as graph:
+            set_outputs(em, graph, [emit()])
+        graphs.append(graph)
+    chosen: oir.Value = em.If(em.IsNaN(total), then_branch=graphs[0], else_branch=graphs[1])
+    return chosen
 
 
 def _one_by_one(
@@ -278,14 +340,9 @@ def _one_by_one(
     xs: Sequence[Parts],
     index: oir.Value,
     updates: Sequence[Parts],
-    valid: oir.Value | None,
     trips: Dim,
 ) -> list[Parts]:
-    """A Loop that combines one part of the updates after the other."""
-    size = _size(xs[0][0])
-    if valid is not None:
-        index = em.Where(valid, index, extent_like(em, size, index))
-        xs = each(partial(with_spare_rows, em), xs)
+    """A Loop that combines one part of the updates, elements of vectors, after the other."""
     width = quotient(_size(index), trips)
     index = em.reshape(index, [trips, width])
     news = each(lambda x: em.reshape(x, [trips, width]), updates)
@@ -297,37 +354,35 @@ def _one_by_one(
         combined = combine(em, function, old, new)
         return each(lambda x, y: em.ScatterElements(x, where, y, axis=0), states, combined)
 
-    return each(lambda x: em.slice(x, [0], [size]), repeat(em, "updates", trips, xs, step))
+    return repeat(em, "updates", trips, xs, step)
 
 
-# -- dropping updates -------------------------------------------------------------------------
+# -- updates that do not count ----------------------------------------------------------------
 
 
-def with_spare_rows(em: Emitter, x: oir.Value, count: int = 1) -> oir.Value:
-    """x with more rows, which take the updates that do not count."""
-    rows, *rest = shape_of(x)
+def with_spare_rows(em: Emitter, x: oir.Value, axes: int = 1) -> oir.Value:
+    """x with one more element along each of its first axes, for the updates that do not count."""
+    dims = [total(dim, 1) if axis < axes else dim for axis, dim in enumerate(shape_of(x))]
     elements = em.facts.constant(x)
     if elements is not None and elements.size == 1:
-        return em.expand(em.const(elements.reshape(())), [canonical(rows + count), *rest])
-    return em.concat([x, em.expand(em.scalar_like(0, x), [count, *rest])], axis=0)
+        return em.expand(em.const(elements.reshape(())), dims)
+    if axes == 1:
+        return em.concat([x, em.expand(em.scalar_like(0, x), [1, *dims[1:]])], axis=0)
+    rank = len(dims)
+    return em.Pad(x, em.i64([0] * rank + [1] * axes + [0] * (rank - axes)))
 
 
-def extent_like(em: Emitter, dim: Dim, index: oir.Value) -> oir.Value:
+def _extent_like(em: Emitter, dim: Dim, index: oir.Value) -> oir.Value:
     """An extent as a scalar of the type of an index."""
     if isinstance(dim, int):
         return em.scalar_like(dim, index)
     return em.cast(em.extents.scalar(dim), dtype_of(index))
 
 
-def compressed(em: Emitter, x: oir.Value, valid: oir.Value) -> oir.Value:
+def _compressed(em: Emitter, x: oir.Value, valid: oir.Value) -> oir.Value:
     """The rows of x that count."""
     count = oir.SymbolicDim(None)
     return em.op("Compress", x, valid, axis=0, types=[(dtype_of(x), (count, *shape_of(x)[1:]))])
-
-
-def _flat(em: Emitter, x: oir.Value) -> oir.Value:
-    """x as one axis; the runtime computes the extent if the shape is static."""
-    return em.reshape(x, [-1] if static_shape(x) is not None else [_size(x)])
 
 
 def _size(x: oir.Value) -> Dim:

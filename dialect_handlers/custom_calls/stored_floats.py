@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
+from dialect_handlers.common.bits import float_to_stored, stored_to_float
 from dialect_handlers.common.casts import narrowed
-from dialect_handlers.common.float_bits import float_to_stored, stored_to_float
 from hlo2onnx.frontend.mlir.stored_floats import DECODE, ENCODE
 from hlo2onnx.frontend.mlir.types import STORED_FLOATS
 from hlo2onnx.lowering.emitter import Emitter

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from dialect_handlers.common.sort.sort import sort_by_region
-from dialect_handlers.common.sort.top_k import largest_of
+from dialect_handlers.common.sorting import largest_of, sort_by_region
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.frontend.mlir.values import MlirValue
 from hlo2onnx.ir.values import Dim

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.splat import zeros_like
+from dialect_handlers.common.tensors import zeros_like
 from hlo2onnx.frontend.mlir.shardings import device_count, largest_group
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.context import Parts

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from dialect_handlers.common.iota import count_along
 from dialect_handlers.common.padding import pad
-from dialect_handlers.common.start_indices import from_either_end
+from dialect_handlers.common.slices import from_either_end
+from dialect_handlers.common.tensors import count_along
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.dims import difference, is_static
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dialect_handlers.common.parts import each
 from dialect_handlers.common.reductions import (
     combine,
     first_extreme,
@@ -19,6 +18,7 @@ from dialect_handlers.common.regions import (
     recognise,
     recognise_each,
 )
+from dialect_handlers.common.tensors import each
 from hlo2onnx.frontend.mlir.values import counts_along
 from hlo2onnx.ir.dims import is_positive, product
 from hlo2onnx.ir.values import dtype_of, shape_of

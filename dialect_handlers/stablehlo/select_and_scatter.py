@@ -8,12 +8,11 @@ from functools import partial
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.iota import plus, progression
-from dialect_handlers.common.parts import each
 from dialect_handlers.common.reductions import Function
 from dialect_handlers.common.regions import promoted
 from dialect_handlers.common.scatter_updates import region_of, scatter_in_order, scatter_rows
 from dialect_handlers.common.subgraphs import repeat
+from dialect_handlers.common.tensors import each, plus, progression
 from dialect_handlers.common.windows import Mask, WindowAxis, Windows, is_everywhere, window_axes
 from hlo2onnx.ir.dims import at_most, fixed, is_static, multiple, product, total
 from hlo2onnx.ir.values import Dim, shape_of
@@ -54,7 +53,7 @@ def select_and_scatter(
     valid = None if valid is None else em.reshape(valid, [many])
     region = region_of(em, op.block(1))
     if any(axis.count != 1 and not at_most(axis.window, axis.stride) for axis in axes):
-        results = scatter_in_order(em, region, targets, index, updates, valid, many)
+        results = scatter_in_order(em, region, targets, index, updates, valid, trips=many)
     else:
         results = scatter_rows(em, region, targets, em.unsqueeze(index, [1]), updates, valid)
     return each(lambda part: em.reshape(part, dims), results)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dialect_handlers.common.sort.sort import sort_by_region
+from dialect_handlers.common.sorting import sort_by_region
 from hlo2onnx.ir.values import shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter

@@ -160,27 +160,15 @@ class Costs:
     shifted_integers: float = math.inf
     """Unsigned integers from which on BitShift is faster than a division by 2^k: 0.3 and 1.4 ms for
     1,000,000 of u32."""
-    scattered_elements: float = math.inf
-    """Updates with fewer elements are scattered at once, others in blocks."""
-    scattered_block_elements: float = 0
-    """Elements of a block, whose indices then stay in the cache: 2 to 3 times as fast as at once,
-    where reading the indices takes longer than the sums."""
     ordered_scatter_elements: float = 0
     """Elements of updates up to which ScatterND surely works in one thread, in order: updates may
     then have equal targets. The prober measures it, with a factor of two in hand. 0: none."""
     ordered_scatter_copies: float = 1
     """Elements of an operand that may be copied for each element of updates that such a ScatterND
     takes: ScatterElements takes 4 to 12 ns for an element, a copy 0.2 ns."""
-    last_row_elements: float = math.inf
-    """Elements of the shortest row of which only the last update for each place is read, where very
-    many updates overwrite one another: 100,000 rows of 16 take 0.25 instead of 0.45 ms, of 8 as
-    long as in order."""
     narrow_indices: float = math.inf
     """Indices from which on their arithmetic is in i32, one column after the other: of 1,000,000
     numbers Where takes 10.5 ms in i64 and 0.2 ms in i32, Min 7 ms and 0.2 ms."""
-    checked_indices: float = math.inf
-    """Scattered elements from which on an If over the smallest and the largest index is faster than
-    clamping each: 100,000 in pairs of i32 take 0.66 ms instead of 1.2 ms."""
     selected_elements: float = math.inf
     """Elements from which on integers are chosen by arithmetic where `Flags.slow_where`: 1,000,000
     take 0.4 ms, and with Where 0.7 ms or, if the conditions are random, 7 ms."""

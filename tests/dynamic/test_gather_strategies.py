@@ -11,10 +11,14 @@ import onnx_ir as oir
 import pytest
 from emitting import Emitted
 
-from dialect_handlers.common.dimension_numbers import Batch, Window
-from dialect_handlers.stablehlo.gather.dimension_numbers import GatherDimensions, read_numbers
-from dialect_handlers.stablehlo.gather.start_indices import Starts
-from dialect_handlers.stablehlo.gather.strategies import (
+from dialect_handlers.common.dimension_numbers import (
+    Batch,
+    GatherDimensions,
+    Window,
+    gather_dimensions,
+)
+from dialect_handlers.stablehlo.gather import (
+    Starts,
     constant_slice,
     dynamic_slice,
     elements,
@@ -43,7 +47,7 @@ def numbers(
         start_index_map=list(axes),
         index_vector_dim=batch,
     )
-    return read_numbers(given, sizes, dims, starts)
+    return gather_dimensions(given, sizes, dims, starts)
 
 
 def following(starts: oir.Value, dims: Sequence[Dim]) -> oir.Value:

@@ -15,7 +15,7 @@ from jax import lax
 
 import hlo2onnx
 from dialect_handlers.common.windows import Prefix
-from dialect_handlers.stablehlo.reduce_window.cumulative import cumulative_sum
+from dialect_handlers.stablehlo.reduce_window.separable import cumulative_sum
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.ir.dims import canonical, symbol
 from hlo2onnx.raising.rules import RULES

@@ -12,7 +12,7 @@ import onnx_ir as oir
 import pytest
 from jax import lax
 
-import dialect_handlers.common.random.threefry as threefry
+import dialect_handlers.common.threefry as threefry
 import hlo2onnx
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.lower import _Lowering

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from emitting import emitter
 
-from dialect_handlers.common.sort.comparators import Order, sort_keys
+from dialect_handlers.common.sort_keys import Order, sort_keys
 from hlo2onnx.frontend.mlir.context import parse_module
 from hlo2onnx.frontend.mlir.functions import functions_of
 from hlo2onnx.lowering.registry import Registry

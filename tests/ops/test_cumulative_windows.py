@@ -11,7 +11,7 @@ from emitting import Emitted
 from target_costs import with_costs
 
 from dialect_handlers.common.windows import Prefix
-from dialect_handlers.stablehlo.reduce_window.cumulative import (
+from dialect_handlers.stablehlo.reduce_window.separable import (
     cumulative_sum,
 )
 from hlo2onnx.ir.dims import symbol

@@ -9,7 +9,7 @@ from against_xla import against_xla
 from edge_values import edge_values
 from mlir_text import tensor
 
-from dialect_handlers.stablehlo.deprecated import selected
+from dialect_handlers.stablehlo.linear_algebra import selected
 from hlo2onnx import translate
 from hlo2onnx.frontend.mlir.types import numpy_type
 

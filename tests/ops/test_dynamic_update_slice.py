@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mlir_text import Start, Starts, tensor
 from rule_names import RULE_NAMES
 
-from dialect_handlers.stablehlo.dynamic_update_slice import dynamic_update_slice
+from dialect_handlers.stablehlo.dynamic_slices import dynamic_update_slice
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.lowering.emitter import Emitter

@@ -10,7 +10,7 @@ import onnx_ir as oir
 import pytest
 from emitting import Emitted, emitter
 
-from dialect_handlers.common import integer_bits
+from dialect_handlers.common import bits as integer_bits
 
 T = oir.DataType
 INT32 = np.array([-(2**31), -77, -1, 0, 1, 5, 2**31 - 1], np.int32)

@@ -12,13 +12,11 @@ from against_xla import against_xla
 from emitting import Emitted, emitter
 
 from dialect_handlers.common.contraction import _join, _part
-from dialect_handlers.common.iota import count_along
-from dialect_handlers.common.onnx_composites import _check_counts, _check_types
-from dialect_handlers.common.region_expressions import Expressions
-from dialect_handlers.common.scatter_updates import with_spare_rows
-from dialect_handlers.common.sort.sort import _by_comparing
-from dialect_handlers.common.splat import filled_like, zeros_like
+from dialect_handlers.common.regions import Expressions
+from dialect_handlers.common.sorting import _by_comparing
 from dialect_handlers.common.subgraphs import known_integer, scalar_content, set_outputs
+from dialect_handlers.common.tensors import count_along, filled_like, zeros_like
+from dialect_handlers.func.call import _check_counts, _check_types
 from hlo2onnx import translate
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.frontend.mlir.constants import Constants
@@ -54,18 +52,6 @@ def test_splats(shapes: dict[str, Shape] | None) -> None:
     assert fives.nodes == (["Expand"] if shapes is None else ["Shape", "Expand"])
     fives.gives(np.full_like(X, 5))
     Emitted(lambda em, x: zeros_like(em, x), {"x": X}, shapes).gives(np.zeros_like(X))
-
-
-@pytest.mark.parametrize("count", [None, 1, 3])
-def test_spare_rows(count: int | None) -> None:
-    more = {} if count is None else {"count": count}
-    rows = np.zeros((count or 1, 3), np.float32)
-    made = Emitted(lambda em, x: with_spare_rows(em, x, **more), {"x": X})
-    made.gives(np.concatenate([X, rows]))
-    equal = Emitted(
-        lambda em: with_spare_rows(em, em.expand(em.scalar(7, T.INT32), (2, 3)), **more)
-    )
-    equal.gives(np.full((2 + len(rows), 3), 7, np.int32))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import hlo2onnx
-from dialect_handlers.common.random.bit_generators import random_bits
-from dialect_handlers.stablehlo.random import ANOTHER_EACH_TIME
+from dialect_handlers.stablehlo.random import ANOTHER_EACH_TIME, random_bits
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.program import OnnxProgram

@@ -9,11 +9,10 @@ import onnx_ir as oir
 import pytest
 from emitting import Emitted, emitter
 
+from dialect_handlers.common import sorting
 from dialect_handlers.common.reductions import first_extreme, halve, has_reducer, reduce_axes
 from dialect_handlers.common.regions import Combiner
-from dialect_handlers.common.sort import comparator_sort
-from dialect_handlers.common.sort.comparators import Order
-from dialect_handlers.common.sort.sort_keys import Key, keys_of, permutation, top_k
+from dialect_handlers.common.sort_keys import Key, Order, keys_of, permutation, top_k
 from hlo2onnx.ir.ranges import RANGE, Range
 
 T = oir.DataType
@@ -218,7 +217,7 @@ def test_top_k(axis: int) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("extent", [1, 2, 3, 5, 8, 13])
-@pytest.mark.parametrize("way", [comparator_sort.by_rank, comparator_sort.by_network])
+@pytest.mark.parametrize("way", [sorting.by_rank, sorting.by_network])
 def test_comparators_sort_stably(way: Any, extent: int, axis: int) -> None:
     dims = [extent, 2] if axis == 0 else [2, extent]
     x = np.random.default_rng(extent).integers(0, 4, dims).astype(np.int32)
@@ -234,7 +233,7 @@ def test_steps_of_the_network_sort_everything() -> None:
     """By the 0-1 principle: all sequences of zeros and ones."""
     for extent in (1, 2, 3, 4, 5, 7, 8, 9):
         every = (np.arange(2**extent)[:, None] >> np.arange(extent)) & 1
-        for p, r, d in comparator_sort._steps(extent):
+        for p, r, d in sorting._steps(extent):
             for i in range(extent - d):
                 if i & p == r:
                     low = np.minimum(every[:, i], every[:, i + d])
@@ -242,12 +241,12 @@ def test_steps_of_the_network_sort_everything() -> None:
                     every[:, i] = low
         assert (np.diff(every, axis=1) >= 0).all()
         doublings = max(extent - 1, 1).bit_length()
-        assert len(comparator_sort._steps(extent)) == doublings * (doublings + 1) // 2
+        assert len(sorting._steps(extent)) == doublings * (doublings + 1) // 2
 
 
 @pytest.mark.parametrize(("extent", "operator"), [(256, "ReduceSum"), (257, "Scan")])
 def test_long_axes_are_sorted_by_a_network(extent: int, operator: str) -> None:
     em = emitter()
     x = em.value("x", T.INT32, (extent,))
-    comparator_sort.order_by_comparing(em, lambda a, b: [em.Less(*a, *b)], [(x,)], [extent], 0)
+    sorting.order_by_comparing(em, lambda a, b: [em.Less(*a, *b)], [(x,)], [extent], 0)
     assert operator in [node.op_type for node in em.graph]

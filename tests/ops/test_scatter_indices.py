@@ -15,10 +15,9 @@ from emitting import Emitted
 from rule_names import RULE_NAMES
 from scatter_case import CASES, Case, numbers
 
-from dialect_handlers.common.dimension_numbers import Batch, Window
-from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
+from dialect_handlers.common.dimension_numbers import Batch, ScatterDimensions, Window
 from dialect_handlers.stablehlo.scatter.handler import scatter
-from dialect_handlers.stablehlo.scatter.scatter_indices import Places
+from dialect_handlers.stablehlo.scatter.places import Places
 from hlo2onnx import translate
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.dims import symbol
@@ -151,22 +150,6 @@ def test_symbolic_places_along_axes_of_extent_1_are_not_counted() -> None:
     shapes = {"x": n.dims, "i": named(case.indices), "u": named(case.updates)}
     made = Emitted(build, inputs, shapes)
     assert [made.nodes.count(op_type) for op_type in ("Range", "Add")] == [1, 1]
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_reach(name: str) -> None:
-    """The last place of a window that starts at 0."""
-    case = ALL[name]
-    n, nowhere = numbers(case), np.zeros(case.indices, np.int64)
-
-    def build(em: Emitter) -> list[oir.Value]:
-        for layout, depth in layouts(n):
-            places = Places(em, n, em.const(nowhere), case.vector)
-            expected = linear(case, n, layout, depth, nowhere).max()
-            assert places.reach(layout, depth) == expected
-        return []
-
-    Emitted(build)
 
 
 def touched(case: Case, n: ScatterDimensions, indices: np.ndarray) -> np.ndarray:

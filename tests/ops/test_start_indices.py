@@ -10,7 +10,7 @@ import onnx_ir as oir
 import pytest
 from emitting import Emitted
 
-from dialect_handlers.common.start_indices import (
+from dialect_handlers.common.slices import (
     clamped,
     clamped_constant,
     constant_starts,

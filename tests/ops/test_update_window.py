@@ -12,7 +12,7 @@ from every_size import every_size
 from jax import lax
 
 from dialect_handlers.common.padding import Axis, pad
-from dialect_handlers.common.update_window import MOST_ROWS, read_window, write_window
+from dialect_handlers.common.slices import MOST_ROWS, read_window, write_window
 from hlo2onnx.ir.dims import symbol
 from hlo2onnx.targets import load_target
 

@@ -9,7 +9,7 @@ import onnx_ir as oir
 import pytest
 from emitting import Emitted
 
-from dialect_handlers.common import iota
+from dialect_handlers.common import tensors
 from dialect_handlers.common.reductions import Function
 from dialect_handlers.common.windows import WindowAxis, window_axes
 from dialect_handlers.stablehlo import select_and_scatter as handler
@@ -144,7 +144,7 @@ def test_many_windows_are_counted_by_axis(
     elements: int, adds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No constant has more elements than this."""
-    monkeypatch.setattr(iota, "CONSTANT_ELEMENTS", elements)
+    monkeypatch.setattr(tensors, "CONSTANT_ELEMENTS", elements)
     axes = [WindowAxis(3, 1), WindowAxis(4, 1)]
 
     def build(em: Emitter, x: oir.Value) -> oir.Value:

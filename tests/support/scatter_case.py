@@ -12,7 +12,7 @@ from against_xla import Run, against_xla
 from edge_values import edge_values
 from mlir_text import tensor
 
-from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions, read_numbers
+from dialect_handlers.common.dimension_numbers import ScatterDimensions, scatter_dimensions
 from hlo2onnx.frontend.mlir.types import numpy_type
 
 REGIONS = {
@@ -126,7 +126,7 @@ def numbers(case: Case, dims: Any = tuple) -> ScatterDimensions:
         scattered_dims_to_operand_dims=case.scattered,
         index_vector_dim=case.vector,
     )
-    return read_numbers(given, dims(case.operand), dims(case.indices), dims(case.updates))
+    return scatter_dimensions(given, dims(case.operand), dims(case.indices), dims(case.updates))
 
 
 ROWS = Case((7, 3), (5, 1), (5, 3), (0,), 1, window=(1,), inserted=(0,))

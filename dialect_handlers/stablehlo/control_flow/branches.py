@@ -8,8 +8,8 @@ from functools import partial
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
-from dialect_handlers.common.parts import flat
 from dialect_handlers.common.subgraphs import grouped, set_outputs
+from dialect_handlers.common.tensors import flat
 from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import dtype_of

@@ -14,9 +14,9 @@ import numpy as np
 import onnx_ir as oir
 import sympy
 
-from dialect_handlers.common.parts import flat
 from dialect_handlers.common.row_exchanges import known_order
 from dialect_handlers.common.subgraphs import grouped, inputs_for, scalar_content, set_outputs
+from dialect_handlers.common.tensors import flat
 from hlo2onnx.errors import InternalError
 from hlo2onnx.frontend.mlir.values import MlirValue
 from hlo2onnx.ir.dim_arithmetic import fits, plain

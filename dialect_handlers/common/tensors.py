@@ -1,15 +1,55 @@
-"""0, 1, 2, ... and other progressions along an axis."""
+"""Tensors in groups, tensors of one number, and progressions along an axis."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import starmap
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import Dim, dtype_of
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of, static_shape
+from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
+
+# -- tensors in groups: the parts of each StableHLO value -------------------------------------
+
+
+def each(action: Callable[..., oir.Value], *groups: Iterable[Parts]) -> list[Parts]:
+    """The action on every tensor, or on the tensors at the same place of several lists."""
+    return [tuple(starmap(action, zip(*parts, strict=True))) for parts in zip(*groups, strict=True)]
+
+
+def flat(parts: Iterable[Parts]) -> list[oir.Value]:
+    """All parts in one list."""
+    return [part for item in parts for part in item]
+
+
+def regrouped(values: Iterable[oir.Value], like: Iterable[Parts]) -> list[Parts]:
+    """The values in groups of the same sizes as these."""
+    rest = iter(values)
+    return [tuple(next(rest) for _ in parts) for parts in like]
+
+
+# -- tensors of one number --------------------------------------------------------------------
+
+
+def filled_like(em: Emitter, number: int, x: oir.Value) -> oir.Value:
+    """The number in the type and the shape of x, which may be dynamic."""
+    scalar, dims = em.scalar_like(number, x), static_shape(x)
+    if dims is not None:
+        return em.expand(scalar, dims)
+    return em.op("Expand", scalar, em.Shape(x), types=[(dtype_of(x), shape_of(x))])
+
+
+def zeros_like(em: Emitter, x: oir.Value) -> oir.Value:
+    """Zeros of the type and the shape of x, which may be dynamic."""
+    return filled_like(em, 0, x)
+
+
+# -- 0, 1, 2, ... and other progressions along an axis ----------------------------------------
+
 
 CONSTANT_BYTES = 1 << 18
 """Size of the longest constant count; Range makes longer ones. This limits the size of the model;

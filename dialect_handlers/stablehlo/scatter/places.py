@@ -10,11 +10,10 @@ import numpy as np
 import onnx_ir as oir
 import sympy
 
-from dialect_handlers.common.dimension_numbers import Axis, Batch, Window
-from dialect_handlers.common.iota import CONSTANT_ELEMENTS, plus, progression
+from dialect_handlers.common.dimension_numbers import Axis, Batch, ScatterDimensions
 from dialect_handlers.common.reductions import reduce_axes
 from dialect_handlers.common.regions import Combiner
-from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
+from dialect_handlers.common.tensors import CONSTANT_ELEMENTS, plus, progression
 from hlo2onnx.ir.dims import (
     at_most,
     difference,
@@ -25,7 +24,7 @@ from hlo2onnx.ir.dims import (
     total,
 )
 from hlo2onnx.ir.ranges import Range, range_of_type
-from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import Dim, dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of
 
@@ -247,30 +246,18 @@ class Places:
         grid = self._grid(n.windows, 1)
         return bool(np.unique(grid).size == grid.size)
 
-    def index(
-        self, layout: Sequence[Axis], depth: int, first: oir.Value | None = None
-    ) -> oir.Value:
+    def index(self, layout: Sequence[Axis], depth: int) -> oir.Value:
         """The linear index, over the operand's first `depth` axes, that each element goes to.
 
         Args:
             layout: The axes of the result: all that the place depends on, in any order.
-            first: What `first` gives for this layout, or some of its rows.
         """
         em, n = self._em, self._n
         rest, extents = product(n.dims[depth:]), n.extents(layout)
         if self.constant is not None and at_most(product(extents), CONSTANT_ELEMENTS):
             return em.const(np.broadcast_to(self._grid(layout, rest), fixed(extents)).copy())
-        if first is None:
-            first = self.first(layout, depth)
-        else:
-            extents[0] = shape_of(first)[0]
+        first = self._first(layout, depth)
         return em.expand(plus(em, first, self._offsets(layout, rest)), extents)
-
-    def reach(self, layout: Sequence[Axis], depth: int) -> int:
-        """The largest offset of an element from the first one of its window, as a linear index; for
-        a static scatter."""
-        offsets = self._constant_offsets(layout, product(self._n.dims[depth:]))
-        return sum(int(offset.max()) for offset in offsets)
 
     def spread(self, value: oir.Value, layout: Sequence[Axis]) -> oir.Value:
         """A value of shape (*batch) with the batch's axes where `layout` has them, 1 elsewhere."""
@@ -278,7 +265,7 @@ class Places:
         dims = [self._n.batch[a.axis] if isinstance(a, Batch) else 1 for a in layout]
         return self._em.reshape(self._em.transpose(value, order), dims)
 
-    def first(self, layout: Sequence[Axis], depth: int) -> oir.Value:
+    def _first(self, layout: Sequence[Axis], depth: int) -> oir.Value:
         """The linear index of each window's first element, without batching axes, with the batch
         axes at their places in `layout` and extent 1 elsewhere."""
         em, n = self._em, self._n
@@ -318,31 +305,15 @@ class Places:
 
     def _grid(self, layout: Sequence[Axis], rest: Dim) -> np.ndarray:
         """The linear index of every element, of extent 1 along axes that it does not depend on."""
-        offsets = self._constant_offsets(layout, rest)
+        offsets = [o for o in self._offsets(layout, rest) if isinstance(o, np.ndarray)]
         return sum(offsets, start=self._arranged_constant(layout, rest))
-
-    def _sources(self, layout: Sequence[Axis]) -> list[tuple[int, Axis, int]]:
-        """The axes of a layout along which the place in the operand grows: where they stand, and
-        the operand's axis it grows along."""
-        along: dict[int, int] = {run: axis for axis, run in self._n.batching.items()}
-        sources = [
-            axis.axis if isinstance(axis, Window) else along.get(axis.axis) for axis in layout
-        ]
-        return [
-            (place, axis, source)
-            for place, (axis, source) in enumerate(zip(layout, sources, strict=True))
-            if source is not None
-        ]
 
     def _offsets(self, layout: Sequence[Axis], rest: Dim) -> list[np.ndarray | oir.Value]:
         """What each axis of the layout adds to the linear index."""
         n = self._n
         extents = n.extents(layout)
         return [
-            progression(self._em, extents, place, quotient(n.strides[source], rest))
-            for place, axis, source in self._sources(layout)
-            if n.extent(axis) != 1
+            progression(self._em, extents, place, quotient(n.strides[n.runs_along(axis)], rest))
+            for place, axis in enumerate(layout)
+            if n.runs_along(axis) >= 0 and n.extent(axis) != 1
         ]
-
-    def _constant_offsets(self, layout: Sequence[Axis], rest: Dim) -> list[np.ndarray]:
-        return [o for o in self._offsets(layout, rest) if isinstance(o, np.ndarray)]

@@ -1,8 +1,4 @@
-"""Sorting by an arbitrary comparator, which is applied to whole tensors.
-
-by_rank       n · n comparisons at once
-by_network    a sorting network of log2(n)² / 2 steps of n comparisons, in a Scan
-"""
+"""Sorting tensors together by a comparator, or the first k of them."""
 
 from __future__ import annotations
 
@@ -10,11 +6,96 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
-from dialect_handlers.common.parts import each
-from dialect_handlers.common.sort.sort_keys import Key, top_k
+from dialect_handlers.common.sort_keys import (
+    Key,
+    Order,
+    SortKey,
+    keys_of,
+    permutation,
+    sort_keys,
+    top_k,
+)
+from dialect_handlers.common.tensors import each
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.frontend.mlir.values import MlirValue, counts_along
+from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
+
+# -- sorting tensors together by a comparator region, or the first k of them ------------------
+
+
+def sort_by_region(
+    em: Emitter, block: ir.Block, operands: Sequence[MlirValue], axis: int, k: Dim | None = None
+) -> list[Parts]:
+    """MLIR values sorted together along the axis, stably; the first k elements, or all.
+
+    The comparator takes (lhs_0, rhs_0, lhs_1, rhs_1, ...).
+    """
+    inputs = [em.parts(value) for value in operands]
+    known = sort_keys(em, block)
+    if known is None:
+        indices, values = _by_comparing(em, block, inputs, axis, k), None
+    else:
+        keys = [key for name in known for key in _keys(em, block, name, inputs)]
+        if len(keys) == 1:
+            values, indices = top_k(em, keys[0], axis, k)
+        else:
+            indices, values = permutation(em, keys, axis, k), None
+    results: list[Parts] = []
+    for value, parts in zip(operands, inputs, strict=True):
+        if counts_along(value, axis):
+            results.append((em.cast(indices, dtype_of(parts[0])),))
+        elif values is not None and parts[0] is keys[0].tensor:
+            results.append((values,))
+        else:
+            results.append(tuple(em.GatherElements(part, indices, axis=axis) for part in parts))
+    return results
+
+
+def _keys(em: Emitter, block: ir.Block, key: SortKey, inputs: Sequence[Parts]) -> list[Key]:
+    """The values that the comparator compares, for all elements: lhs and rhs are the same
+    tensors."""
+    function = em.scalar_function(block, [key.value])
+    (tensor,) = function(*(parts for parts in inputs for _ in range(2)))
+    return keys_of(em, tensor, key.order, key.descending)
+
+
+def _by_comparing(
+    em: Emitter, block: ir.Block, inputs: Sequence[Parts], axis: int, k: Dim | None
+) -> oir.Value:
+    dims = [dim for dim in shape_of(inputs[0][0]) if isinstance(dim, int)]
+    if len(dims) != len(shape_of(inputs[0][0])):
+        raise UnsupportedOp(
+            "custom sort comparators need static shapes",
+            "lower the function for static shapes",
+        )
+    indices = order_by_comparing(em, em.scalar_function(block), inputs, dims, axis)
+    return indices if k is None else em.slice(indices, [0], [k], axes=[axis])
+
+
+# -- the k largest or smallest elements of the last axis, in total order ----------------------
+
+
+def largest_of(em: Emitter, x: oir.Value, k: Dim, largest: bool = True) -> list[oir.Value]:
+    """The elements and their indices (i32); equal ones in the order of their indices."""
+    axis = rank_of(x) - 1
+    keys = keys_of(em, x, Order.TOTAL, descending=largest)
+    if len(keys) == 1 and keys[0].tensor is x:
+        values, indices = top_k(em, keys[0], axis, k)
+    else:
+        indices = permutation(em, keys, axis, k)
+        values = em.GatherElements(x, indices, axis=axis)
+    return [values, em.cast(indices, oir.DataType.INT32)]
+
+
+# -- sorting by an arbitrary comparator, which is applied to whole tensors --------------------
+#
+# by_rank       n · n comparisons at once
+# by_network    a sorting network of log2(n)² / 2 steps of n comparisons, in a Scan
+
 
 T = oir.DataType
 Comparator = Callable[..., list[oir.Value]]

@@ -1,4 +1,4 @@
-"""scan: a body applied to one slice after the other."""
+"""CHLO ops along an axis: scan and top_k."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
-from dialect_handlers.common.parts import flat
+from dialect_handlers.common.sorting import largest_of
 from dialect_handlers.common.subgraphs import grouped, set_outputs, states_of
+from dialect_handlers.common.tensors import flat
 from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import dtype_of, shape_of
@@ -18,6 +19,9 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
+
+# -- scan: a body applied to one slice after the other ----------------------------------------
+
 
 _LICENCE = {"is_associative": "a licence to combine in another order"}
 
@@ -109,3 +113,15 @@ def _nothing(em: Emitter, mlir_type: ir.Type) -> Parts:
     return tuple(
         em.const(np.empty(em.static_dims(mlir_type)), part.dtype) for part in parts_of(mlir_type)
     )
+
+
+# -- top_k ------------------------------------------------------------------------------------
+
+
+@handles(
+    "chlo.top_k",
+    ignores={"is_stable": "equal elements always come in the order of their indices"},
+)
+def top_k(em: Emitter, op: Op, *, k: int) -> list[oir.Value]:
+    """top_k(x) -> TopK along the last axis, in total order: NaN is the largest."""
+    return largest_of(em, em.operand(op), k)

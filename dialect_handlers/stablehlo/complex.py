@@ -1,8 +1,4 @@
-"""Arithmetic and transcendental ops on complex numbers, as (re, im) pairs.
-
-exponential, log, log_plus_one and sqrt are expanded by MLIR's stablehlo-complex-math-expander, as
-XLA does. The others follow the branches that XLA on the CPU takes at zeros, infinities and NaN.
-"""
+"""Complex numbers: their parts, and arithmetic on pairs of them."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ import onnx_ir as oir
 from jax import lax
 
 from dialect_handlers.common.elementwise import ACCURACY
+from dialect_handlers.common.tensors import zeros_like
 from hlo2onnx.ir.accurate_math import atan2, cbrt, expm1
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import dtype_of
@@ -22,6 +19,46 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
+
+# -- complex, real, imag ----------------------------------------------------------------------
+
+
+@handles("stablehlo.complex", form="complex")
+def make_complex(em: Emitter, op: Op) -> list[Parts]:
+    """complex(re, im) -> the pair (re, im)."""
+    return [(em.operand(op, 0), em.operand(op, 1))]
+
+
+@handles("stablehlo.real", form="complex")
+def real(em: Emitter, op: Op) -> oir.Value:
+    """real(x) -> the real part."""
+    return em.parts(op.operands[0])[0]
+
+
+@handles("stablehlo.imag", form="complex")
+def imag(em: Emitter, op: Op) -> oir.Value:
+    """imag(x) -> the imaginary part."""
+    return em.parts(op.operands[0])[1]
+
+
+@handles("stablehlo.real")
+def real_of_real(em: Emitter, op: Op) -> oir.Value:
+    """real(x) of a real x -> x."""
+    return em.operand(op)
+
+
+@handles("stablehlo.imag")
+def imag_of_real(em: Emitter, op: Op) -> oir.Value:
+    """imag(x) of a real x -> zeros in the shape of x."""
+    return zeros_like(em, em.operand(op))
+
+
+# -- arithmetic and transcendental ops on complex numbers, as (re, im) pairs ------------------
+#
+# exponential, log, log_plus_one and sqrt are expanded by MLIR's stablehlo-complex-math-expander,
+# as XLA does. The others follow the branches that XLA on the CPU takes at zeros, infinities and
+# NaN.
+
 
 Pair = tuple[oir.Value, oir.Value]
 
