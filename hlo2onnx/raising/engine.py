@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import get_ident
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import onnx_ir as oir
 
@@ -167,12 +168,17 @@ class Rule(ABC):
         phase: A rule is tried only when no rule of an earlier phase fires any more.
     """
 
-    name: ClassVar[str]
-    formerly: ClassVar[tuple[str, ...]] = ()
-    anchors: ClassVar[frozenset[str]]
-    sources: ClassVar[frozenset[str] | None] = None
-    drops_nan: ClassVar[bool] = False
-    phase: ClassVar[int] = 0
+    name: str
+    formerly: tuple[str, ...] = ()
+    anchors: frozenset[str]
+    sources: frozenset[str] | None = None
+    drops_nan: bool = False
+    phase: int = 0
+
+    @property
+    def doc(self) -> str:
+        """The rewrite, before -> after; and after an empty line when it is legal."""
+        return inspect.getdoc(type(self)) or ""
 
     def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
         """Whether the rule may take a node of this operator. The engine asks once for each
@@ -183,6 +189,10 @@ class Rule(ABC):
             dtype: The element type of its first result.
         """
         return self.sources is None or not self.sources.isdisjoint(sources)
+
+    def narrowed(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> Rule | None:
+        """The part of the rule that may take such a node, see `fits`; None if no part may."""
+        return self if self.fits(op_type, sources, dtype) else None
 
     @abstractmethod
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value | Sequence[oir.Value]:
@@ -243,7 +253,8 @@ class RuleTable:
         found = self._fitting.get(key)
         if found is None:
             kinds = frozenset(sources)
-            found = self._fitting[key] = [x for x in rules if x.fits(op_type, kinds, dtype)]
+            narrowed = [x.narrowed(op_type, kinds, dtype) for x in rules]
+            found = self._fitting[key] = [x for x in narrowed if x is not None]
         return found
 
 

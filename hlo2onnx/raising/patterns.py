@@ -12,19 +12,24 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations
 
 import onnx_ir as oir
 
 from hlo2onnx.ir.notes import is_rounding_of, origin_of
-from hlo2onnx.ir.values import const_number
+from hlo2onnx.ir.values import const_number, is_constant
 from hlo2onnx.raising.match.views import operands
 
 ROUNDING = 2.5e-7
 """Largest relative difference of a constant from a pattern's number: two units in the last place of
 f32, as 0.1 * 0.3 gives."""
+
+COMMUTATIVE = frozenset(
+    {"Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Min", "Mul", "Or",
+     "Xor"}
+)  # fmt: skip
 
 Bindings = Mapping[str, oir.Value]
 Places = tuple[int, ...]
@@ -51,7 +56,7 @@ class Name(Pattern):
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
-        if bound.get(self.name, value) is value:
+        if _agrees(bound, self.name, value):
             yield {**bound, self.name: value}
 
 
@@ -64,8 +69,28 @@ class As(Pattern):
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
-        for named in Name(self.name).matches(value, bound):
-            yield from self.pattern.matches(value, named)
+        if _agrees(bound, self.name, value):
+            yield from self.pattern.matches(value, {**bound, self.name: value})
+
+
+@dataclass(frozen=True)
+class Boolean(Name):
+    """Any booleans."""
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        if value.dtype == oir.DataType.BOOL:
+            yield from super().matches(value, bound)
+
+
+@dataclass(frozen=True)
+class Known(Name):
+    """Any constant, which may be a weight."""
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        if is_constant(value):
+            yield from super().matches(value, bound)
 
 
 @dataclass(frozen=True)
@@ -95,21 +120,34 @@ class Number(Pattern):
 
 
 class Op(Pattern):
-    """An operator with operands in this order."""
+    """An operator with operands in this order, or in any order if it is commutative."""
 
-    def __init__(self, op_type: str, *operands: Pattern | float) -> None:
+    def __init__(
+        self, op_type: str, *operands: Pattern | float, rest: str = "", **attributes: int
+    ) -> None:
+        """`rest` names the result of an operator that may have more operands and any attributes.
+        Otherwise these integer attributes must have these values; by default, ONNX has 0."""
         self.op_type = op_type
         self.operands = [_pattern(operand) for operand in operands]
+        self.rest, self.attributes = rest, attributes
+        self._orders: list[Sequence[Pattern]] = [self.operands]
+        if op_type in COMMUTATIVE and self.operands != self.operands[::-1]:
+            self._orders.append(self.operands[::-1])
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
         node = _maker(value, self.op_type)
-        if node is not None and len(node.inputs) == len(self.operands):
-            for operands in self._orders():
-                yield from _in_order(operands, node.inputs, bound)
-
-    def _orders(self) -> Iterable[Sequence[Pattern]]:
-        return (self.operands,)
+        if node is None:
+            return
+        inputs: Sequence[oir.Value | None] = node.inputs
+        if self.rest:
+            inputs, bound = inputs[: len(self.operands)], {**bound, self.rest: value}
+        if len(inputs) != len(self.operands):
+            return
+        if any(node.attributes.get_int(name, 0) != x for name, x in self.attributes.items()):
+            return
+        for order in self._orders:
+            yield from _in_order(order, inputs, bound)
 
 
 class _Chain(Pattern):
@@ -179,15 +217,22 @@ class Either(Pattern):
             yield from pattern.matches(value, bound)
 
 
-class Extreme(Op):
-    """Max or Min of two operands in any order."""
-
-    def _orders(self) -> Iterable[Sequence[Pattern]]:
-        return permutations(self.operands)
-
-
 def _pattern(item: Pattern | float) -> Pattern:
     return item if isinstance(item, Pattern) else Number(item)
+
+
+def _agrees(bound: Bindings, name: str, value: oir.Value) -> bool:
+    """Whether a name may stand for a value."""
+    known = bound.get(name, value)
+    return known is value or _is_same_number(known, value)
+
+
+def _is_same_number(one: oir.Value, other: oir.Value) -> bool:
+    """Whether two constants are the same number, perhaps in other shapes."""
+    if one.const_value is None or other.const_value is None or one.dtype != other.dtype:
+        return False
+    number = const_number(one)
+    return number is not None and repr(number) == repr(const_number(other))
 
 
 def _maker(value: oir.Value, op_type: str) -> oir.Node | None:
@@ -206,12 +251,18 @@ def _reads_constant(value: oir.Value, op_type: str, nodes: int) -> bool:
 def _in_order(
     patterns: Sequence[Pattern], values: Sequence[oir.Value | None], bound: Bindings
 ) -> Iterator[Bindings]:
-    if not patterns:
-        yield bound
-        return
-    if values[0] is not None:
-        for so_far in patterns[0].matches(values[0], bound):
-            yield from _in_order(patterns[1:], values[1:], so_far)
+    for place, pattern in enumerate(patterns):
+        value = values[place]
+        if value is None:
+            return
+        if type(pattern) is not Name:
+            for so_far in pattern.matches(value, bound):
+                yield from _in_order(patterns[place + 1 :], values[place + 1 :], so_far)
+            return
+        if not _agrees(bound, pattern.name, value):  # as most do: without a generator
+            return
+        bound = {**bound, pattern.name: value}
+    yield bound
 
 
 @functools.cache

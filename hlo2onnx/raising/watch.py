@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -91,7 +90,7 @@ class Explainer(Watch):
             places = tuple(attempt.place for attempt in attempts)
             misses.append(Miss(reason, attempts[0].held, places))
         misses.sort(key=lambda miss: -miss.held)
-        text = (inspect.getdoc(type(self._rule)) or "").partition("\n\n")[0]
+        text = self._rule.doc.partition("\n\n")[0]
         rewrite = " ".join(text.split())
         return Explanation(
             self._rule.name,

@@ -16,7 +16,6 @@ from hlo2onnx.raising.patterns import (
     As,
     Constant,
     Either,
-    Extreme,
     Name,
     Number,
     Op,
@@ -133,8 +132,8 @@ MATCHES: dict[str, tuple[Pattern, Build, dict[str, str] | None]] = {
         Either(Op("Sin", X), Op("Cos", X)), lambda b, x, y: b.Cos(x), {"x": "x"}
     ),
     "neither": (Either(Op("Sin", X), Op("Cos", X)), lambda b, x, y: b.Exp(x), None),
-    "an extreme": (Extreme("Max", 0.0, X), lambda b, x, y: b.Max(x, k(b, 0)), {"x": "x"}),
-    "another extreme": (Extreme("Max", 0.0, X), lambda b, x, y: b.Min(x, k(b, 0)), None),
+    "an extreme": (Op("Max", 0.0, X), lambda b, x, y: b.Max(x, k(b, 0)), {"x": "x"}),
+    "another extreme": (Op("Max", 0.0, X), lambda b, x, y: b.Min(x, k(b, 0)), None),
 }  # fmt: skip
 
 

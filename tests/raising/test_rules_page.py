@@ -23,7 +23,7 @@ def test_names_are_unique() -> None:
 
 def test_first_lines_show_the_rewrite() -> None:
     for rule in RULES:
-        first = (type(rule).__doc__ or "").partition("\n\n")[0]
+        first = rule.doc.partition("\n\n")[0]
         assert "->" in first, f"{rule.name}: {first}"
 
 

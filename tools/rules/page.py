@@ -51,8 +51,7 @@ def page() -> str:
 def section(rule: Rule, record: Mapping[str, Collection]) -> str:
     """The name of a rule, its first line as code, its condition, its former names, and its
     witness."""
-    text = inspect.getdoc(type(rule)) or ""
-    first, _, rest = text.partition("\n\n")
+    first, _, rest = rule.doc.partition("\n\n")
     parts = [f"### {rule.name}", f"```\n{first}\n```", rest]
     if rule.formerly:
         parts.append(f"Formerly {', '.join(f'`{name}`' for name in rule.formerly)}.")

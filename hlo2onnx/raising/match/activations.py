@@ -17,7 +17,6 @@ from hlo2onnx.raising.patterns import (
     As,
     Constant,
     Either,
-    Extreme,
     Name,
     Op,
     Origin,
@@ -62,7 +61,7 @@ _ERF = Either(Op("Erf", Product(_HALF_ROOT, X)), Op("Erf", Op("Div", X, math.sqr
 _CUBE = Either(Product(0.044715, X, X, X), Product(0.044715, Op("Pow", X, 3.0)))
 _TANH = Op("Tanh", Product(math.sqrt(2 / math.pi), Sum(X, _CUBE)))
 
-RELU = Either(Op("Relu", X), Extreme("Max", 0.0, X))
+RELU = Either(Op("Relu", X), Op("Max", 0.0, X))
 _IS_NAN = Either(Op("IsNaN", X), Op("Not", Op("Equal", X, X)))
 _LOG1P = Either(
     Origin("stablehlo.log_plus_one", Op("Exp", Op("Neg", Op("Abs", X)))),
@@ -81,11 +80,11 @@ _SOFTPLUS = Either(
 
 _IS_POSITIVE = Op("Greater", X, 0.0)
 _EXPM1 = Origin("stablehlo.exponential_minus_one", Op("Where", _IS_POSITIVE, 0.0, X))
-_EXPM1_OF_MIN = Origin("stablehlo.exponential_minus_one", Extreme("Min", X, 0.0))
+_EXPM1_OF_MIN = Origin("stablehlo.exponential_minus_one", Op("Min", X, 0.0))
 
 _X_PLUS_3 = Sum(X, 3.0)
 _UP_TO_6 = Either(
-    Extreme("Min", 6.0, Either(Extreme("Max", 0.0, _X_PLUS_3), Op("Relu", _X_PLUS_3))),
+    Op("Min", 6.0, Either(Op("Max", 0.0, _X_PLUS_3), Op("Relu", _X_PLUS_3))),
     Op("Clip", _X_PLUS_3, 0.0, 6.0),
 )
 

@@ -8,9 +8,9 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite
+from rule_names import rule
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.algebra.casts import ComplementOfBoolean, ProductWithBoolean
 
 B, V, T = GraphBuilder, oir.Value, oir.DataType
 C = np.array([True, False, True, False])
@@ -40,14 +40,14 @@ def of_constant(number: object, dtype: oir.DataType = T.FLOAT) -> Build:
 @pytest.mark.parametrize("dtype", [T.INT32, T.INT64])
 def test_products_of_integers(dtype: oir.DataType, swapped: bool) -> None:
     inputs = {"c": C, "x": NUMBERS[dtype]}
-    Rewrite(product(dtype, swapped), inputs, ProductWithBoolean()).gives("Where")
+    Rewrite(product(dtype, swapped), inputs, rule("product-with-boolean")).gives("Where")
 
 
 @pytest.mark.parametrize("number", [1e-6, 0.0, [2, 0, 1e38, 1], [[3], [1e-40]]])
 @pytest.mark.parametrize("dtype", [T.FLOAT, T.DOUBLE])
 def test_products_of_constants(dtype: oir.DataType, number: object) -> None:
     inputs = {"c": C, "x": NUMBERS[T.FLOAT]}
-    Rewrite(of_constant(number, dtype), inputs, ProductWithBoolean()).gives("Where")
+    Rewrite(of_constant(number, dtype), inputs, rule("product-with-boolean")).gives("Where")
 
 
 def product_of_shared(b: B, c: V, x: V) -> Sequence[V]:
@@ -72,7 +72,7 @@ OTHER_PRODUCTS: dict[str, Build] = {
 @pytest.mark.parametrize("name", OTHER_PRODUCTS)
 def test_other_products(name: str) -> None:
     inputs = {"c": C, "x": NUMBERS[T.FLOAT][2:3] * np.ones(4, np.float32)}
-    Rewrite(OTHER_PRODUCTS[name], inputs, ProductWithBoolean()).nothing()
+    Rewrite(OTHER_PRODUCTS[name], inputs, rule("product-with-boolean")).nothing()
 
 
 def complement(dtype: oir.DataType, one: object = 1) -> Build:
@@ -84,7 +84,7 @@ def complement(dtype: oir.DataType, one: object = 1) -> Build:
 
 @pytest.mark.parametrize("dtype", [T.INT32, T.INT64, T.FLOAT, T.DOUBLE])
 def test_complements(dtype: oir.DataType) -> None:
-    Rewrite(complement(dtype), {"c": C}, ComplementOfBoolean()).gives("Not", "Cast")
+    Rewrite(complement(dtype), {"c": C}, rule("complement-of-boolean")).gives("Not", "Cast")
 
 
 def complement_of_shared(b: B, c: V) -> Sequence[V]:
@@ -113,4 +113,4 @@ OTHER_COMPLEMENTS: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", OTHER_COMPLEMENTS)
 def test_other_complements(name: str) -> None:
-    Rewrite(OTHER_COMPLEMENTS[name], {"c": C}, ComplementOfBoolean()).nothing()
+    Rewrite(OTHER_COMPLEMENTS[name], {"c": C}, rule("complement-of-boolean")).nothing()

@@ -6,22 +6,14 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Rewrite, clipped, model_of
+from rule_names import rule
 from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import symbol
 from hlo2onnx.ir.values import shape_of
 from hlo2onnx.raising.engine import Rule, apply_rules
-from hlo2onnx.raising.rules.algebra.simplification import (
-    FoldAbsorbingOperand,
-    FoldComparison,
-    FoldDoubleNegation,
-    FoldIdentityOperand,
-    FoldSameOperands,
-    FoldWhere,
-    RedundantClamp,
-    WhereToLogic,
-)
+from hlo2onnx.raising.rules.algebra.simplification import FoldComparison, RedundantClamp
 from hlo2onnx.targets import load_target
 
 T = oir.DataType
@@ -30,7 +22,7 @@ INTEGERS = np.array([[1, -7, 0], [-(2**31), 2**31 - 1, 5]], np.int32)
 BOOLEANS = np.array([[True, False, True], [False, False, True]])
 
 
-@pytest.mark.parametrize("rule", [FoldIdentityOperand(), RedundantClamp()])
+@pytest.mark.parametrize("rule", [rule("fold-identity-operand"), RedundantClamp()])
 @pytest.mark.parametrize("items", [(), (-(2**31), 5)])
 def test_operators_of_one_and_three_operands_stay(rule: Rule, items: tuple[int, ...]) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -43,14 +35,14 @@ def test_an_empty_operand_is_not_neutral() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Mul(x, b.const(np.ones((0, 3), np.float32))))
 
-    Rewrite(build, {"x": FLOATS[:1]}, FoldIdentityOperand()).nothing()
+    Rewrite(build, {"x": FLOATS[:1]}, rule("fold-identity-operand")).nothing()
 
 
 def test_some_elements_are_not_neutral() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Mul(x, b.const(np.array([1, 1, 2], np.int32))))
 
-    Rewrite(build, {"x": INTEGERS}, FoldIdentityOperand()).nothing()
+    Rewrite(build, {"x": INTEGERS}, rule("fold-identity-operand")).nothing()
 
 
 def test_zero_added_to_other_casts_stays() -> None:
@@ -63,7 +55,7 @@ def test_zero_added_to_other_casts_stays() -> None:
         return b.Neg(b.Add(b.Cast(x, to=T.FLOAT), b.scalar(1.0, T.FLOAT)))
 
     for build in (times, one):
-        Rewrite(build, {"x": INTEGERS}, FoldIdentityOperand()).nothing()
+        Rewrite(build, {"x": INTEGERS}, rule("fold-identity-operand")).nothing()
 
 
 @pytest.mark.parametrize(("item", "answer"), [(10, True), (0, False), (5, None)])
@@ -79,9 +71,9 @@ def test_conditions_that_ranges_decide(item: int, answer: bool | None, swapped: 
         operands = (b.Less(x, b.scalar_like(1, x)), condition(b, x))
         return b.Not(b.And(*operands[:: -1 if swapped else 1]))
 
-    chosen = Rewrite(where, {"x": INTEGERS}, FoldWhere())
-    joined = Rewrite(both, {"x": INTEGERS}, FoldIdentityOperand())
-    absorbed = Rewrite(both, {"x": INTEGERS}, FoldAbsorbingOperand())
+    chosen = Rewrite(where, {"x": INTEGERS}, rule("fold-where"))
+    joined = Rewrite(both, {"x": INTEGERS}, rule("fold-identity-operand"))
+    absorbed = Rewrite(both, {"x": INTEGERS}, rule("fold-absorbing-operand"))
     chosen.nothing() if answer is None else chosen.gives("Neg", "Abs" if answer else "Sign")
     joined.gives("Not", "Less") if answer else joined.nothing()
     absorbed.gives("Not", "Expand") if answer is False else absorbed.nothing()
@@ -97,8 +89,8 @@ def test_a_free_shape_stays() -> None:
         rows = free(b, b.const(np.ones((2, 1), np.int32)), "n", 1)
         return b.Neg(b.Where(b.const(np.array(True)), b.Neg(b.slice(x, [0], [1], axes=[0])), rows))
 
-    Rewrite(same, {"x": INTEGERS}, FoldIdentityOperand()).gives("Identity", "Neg")
-    Rewrite(larger, {"x": INTEGERS}, FoldWhere()).nothing()
+    Rewrite(same, {"x": INTEGERS}, rule("fold-identity-operand")).gives("Identity", "Neg")
+    Rewrite(larger, {"x": INTEGERS}, rule("fold-where")).nothing()
 
 
 @pytest.mark.parametrize("op_type", ["Max", "Min", "Sub"])
@@ -106,14 +98,14 @@ def test_operands_that_differ_stay(op_type: str) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.op(op_type, x, b.Neg(x)))
 
-    Rewrite(build, {"x": INTEGERS}, FoldSameOperands()).nothing()
+    Rewrite(build, {"x": INTEGERS}, rule("fold-same-operands")).nothing()
 
 
 def test_other_pairs_of_operators_stay() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Abs(b.Neg(x)))
 
-    Rewrite(build, {"x": INTEGERS}, FoldDoubleNegation()).nothing()
+    Rewrite(build, {"x": INTEGERS}, rule("fold-double-negation")).nothing()
 
 
 @pytest.mark.parametrize(
@@ -153,7 +145,7 @@ def test_choices_among_booleans(
         return b.Not(b.Where(c, x, y))
 
     model = model_of(build, {"c": BOOLEANS, "d": ~BOOLEANS})
-    fired = apply_rules(model, [WhereToLogic()], load_target("ort-cpu"))
+    fired = apply_rules(model, [rule("where-to-logic")], load_target("ort-cpu"))
     assert bool(fired) == (left is not None)
     found = sorted(node.op_type for node in model.graph)
     assert found == sorted(["Not", *(["Where"] if left is None else left)])
@@ -258,7 +250,7 @@ def test_exclusive_or_with_zero(item: int, swapped: bool) -> None:
         pair = [x, b.scalar(item, T.INT32)]
         return b.Neg(b.BitwiseXor(*(pair[::-1] if swapped else pair)))
 
-    rewrite = Rewrite(build, {"x": INTEGERS}, FoldIdentityOperand(), opset=18)
+    rewrite = Rewrite(build, {"x": INTEGERS}, rule("fold-identity-operand"), opset=18)
     assert rewrite.nodes["BitwiseXor"] == item
 
 
@@ -274,7 +266,7 @@ def test_infinities_that_decide_stay(op_type: str, item: float) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.op(op_type, x, b.scalar_like(item, x)))
 
-    Rewrite(build, {"x": FLOATS}, FoldIdentityOperand()).nothing()
+    Rewrite(build, {"x": FLOATS}, rule("fold-identity-operand")).nothing()
 
 
 @pytest.mark.parametrize("swapped", [False, True])

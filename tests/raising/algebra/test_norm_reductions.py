@@ -8,11 +8,11 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite, fires, foreign, model_of
+from rule_names import rule
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Rewriter, apply_rules
-from hlo2onnx.raising.rules.algebra.norm_reductions import ReduceL2Operator, ReduceSumSquareOperator
 from hlo2onnx.targets import load_target
 
 X = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
@@ -33,7 +33,7 @@ def test_all_of_them(axes: tuple[int, ...], keepdims: int, dtype: str) -> None:
         return [b.Neg(squares(b, x, axes, keepdims)), b.Neg(magnitudes), b.Neg(norm)]
 
     rewrite = Rewrite(
-        build, {"x": X.astype(dtype)}, ReduceSumSquareOperator(), ReduceL2Operator(), tolerance=3e-7
+        build, {"x": X.astype(dtype)}, rule("reduce-sum-square"), rule("reduce-l2"), tolerance=3e-7
     )
     rewrite.gives(*["Neg"] * 3, "ReduceL1", "ReduceL2", "ReduceSumSquare")
 
@@ -43,7 +43,7 @@ def test_at_the_edges() -> None:
         return b.Neg(b.Sqrt(squares(b, x, (1,))))
 
     Rewrite(
-        build, {"x": EDGES}, ReduceSumSquareOperator(), ReduceL2Operator(), tolerance=3e-7
+        build, {"x": EDGES}, rule("reduce-sum-square"), rule("reduce-l2"), tolerance=3e-7
     ).gives("Neg", "ReduceL2")
 
 
@@ -51,14 +51,14 @@ def test_sums_over_no_axes() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.ReduceSum(b.Mul(x, x), b.i64([]), noop_with_empty_axes=1)
 
-    Rewrite(build, {"x": X}, ReduceSumSquareOperator()).nothing()
+    Rewrite(build, {"x": X}, rule("reduce-sum-square")).nothing()
 
 
 def test_a_product_of_two_is_no_square() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.ReduceSum(b.Mul(x, b.Neg(x)), b.i64([2]), keepdims=0)
 
-    Rewrite(build, {"x": X}, ReduceSumSquareOperator()).nothing()
+    Rewrite(build, {"x": X}, rule("reduce-sum-square")).nothing()
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_product_of_two_is_no_square() -> None:
 def test_how_many_terms(shape: tuple[int, ...], axis: int, fires: int) -> None:
     model = model_of(lambda b, x: b.Neg(squares(b, x, (axis,))), {"x": np.ones(shape, "f4")})
     assert (
-        apply_rules(model, [ReduceSumSquareOperator()], load_target("ort-cpu"))["reduce-sum-square"]
+        apply_rules(model, [rule("reduce-sum-square")], load_target("ort-cpu"))["reduce-sum-square"]
         == fires
     )
 
@@ -110,14 +110,14 @@ OTHERS: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_sums_and_roots(name: str) -> None:
-    assert not fires(OTHERS[name], {"x": X}, ReduceSumSquareOperator(), ReduceL2Operator())
+    assert not fires(OTHERS[name], {"x": X}, rule("reduce-sum-square"), rule("reduce-l2"))
 
 
 def test_a_number_has_no_axis() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.ReduceSum(b.Mul(x, x)))
 
-    Rewrite(build, {"x": X[0, 0, 0]}, ReduceSumSquareOperator()).nothing()
+    Rewrite(build, {"x": X[0, 0, 0]}, rule("reduce-sum-square")).nothing()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int32, np.int64])
@@ -129,7 +129,7 @@ def test_types_without_a_kernel_of_all_digits_stay(name: str, dtype: type) -> No
         return b.Neg(squares(b, x, (1,)) if name == "squares" else b.ReduceSum(b.Abs(x)))
 
     assert not fires(
-        build, {"x": np.ones((2, 3), dtype)}, ReduceSumSquareOperator(), ReduceL2Operator()
+        build, {"x": np.ones((2, 3), dtype)}, rule("reduce-sum-square"), rule("reduce-l2")
     )
 
 
@@ -142,6 +142,6 @@ def test_what_the_target_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda b, x: b.Neg(b.Sqrt(b.ReduceSumSquare(x))),
     ]
     for build in builds:
-        assert not fires(build, {"x": X}, ReduceSumSquareOperator(), ReduceL2Operator())
+        assert not fires(build, {"x": X}, rule("reduce-sum-square"), rule("reduce-l2"))
     op_types = ["ReduceSumSquare", "ReduceL1", "ReduceL2"]
     assert asked == [(op_type, oir.DataType.FLOAT) for op_type in op_types]

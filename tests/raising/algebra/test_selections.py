@@ -8,21 +8,11 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Rewrite, fires, model_of, run_model
+from rule_names import rule
 from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.engine import Rule, apply_rules
-from hlo2onnx.raising.rules.algebra.casts import NotEqualZero
-from hlo2onnx.raising.rules.algebra.selections import (
-    CompareChoices,
-    IsNan,
-    NestedWhere,
-    NotOfBoth,
-    ReduceBooleans,
-    ReduceOfNot,
-    SelectBooleans,
-    WhereOfNot,
-)
+from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.targets import load_target
 
 B, V, T = GraphBuilder, oir.Value, oir.DataType
@@ -63,58 +53,58 @@ def reduced_not(op: str, axes: bool = True) -> Build:
     return build
 
 
-FIRES: dict[str, tuple[Rule, Build, str]] = {
-    "choice": (CompareChoices(), chosen("Equal", 2, 0, 2), "Identity"),
-    "other choice": (CompareChoices(), chosen("Equal", 2, 0, 0), "Identity Not"),
-    "no choice": (CompareChoices(), chosen("Equal", 2, 0, 1), "Expand Identity"),
-    "less": (CompareChoices(), chosen("Less", 2, np.nan, 3), "Identity"),
-    "less than choice": (CompareChoices(), chosen("Less", 2, 9, 3, True), "Identity Not"),
-    "at least choice": (CompareChoices(), chosen("GreaterOrEqual", 3, 2, 3, True),
+FIRES: dict[str, tuple[str, Build, str]] = {
+    "choice": ("compare-choices", chosen("Equal", 2, 0, 2), "Identity"),
+    "other choice": ("compare-choices", chosen("Equal", 2, 0, 0), "Identity Not"),
+    "no choice": ("compare-choices", chosen("Equal", 2, 0, 1), "Expand Identity"),
+    "less": ("compare-choices", chosen("Less", 2, np.nan, 3), "Identity"),
+    "less than choice": ("compare-choices", chosen("Less", 2, 9, 3, True), "Identity Not"),
+    "at least choice": ("compare-choices", chosen("GreaterOrEqual", 3, 2, 3, True),
                         "Expand Identity"),
-    "at least": (CompareChoices(), chosen("GreaterOrEqual", 3, 2, 3), "Identity"),
-    "zeros": (CompareChoices(), chosen("Equal", -0.0, 1, 0), "Identity"),
-    "any not": (ReduceOfNot(), reduced_not("ReduceMax"), "Less Not ReduceMin Unsqueeze"),
-    "all not": (ReduceOfNot(), reduced_not("ReduceMin"), "Less Not ReduceMax Unsqueeze"),
-    "all axes not": (ReduceOfNot(), reduced_not("ReduceMin", False),
+    "at least": ("compare-choices", chosen("GreaterOrEqual", 3, 2, 3), "Identity"),
+    "zeros": ("compare-choices", chosen("Equal", -0.0, 1, 0), "Identity"),
+    "any not": ("reduce-of-not", reduced_not("ReduceMax"), "Less Not ReduceMin Unsqueeze"),
+    "all not": ("reduce-of-not", reduced_not("ReduceMin"), "Less Not ReduceMax Unsqueeze"),
+    "all axes not": ("reduce-of-not", reduced_not("ReduceMin", False),
                      "Less Not ReduceMax Unsqueeze"),
-    "where-of-not": (WhereOfNot(), lambda b, c, d, x, y, k: b.Where(b.Not(c), x, y), "Where"),
-    "nested": (NestedWhere(), lambda b, c, d, x, y, k: b.Where(c, b.Where(c, x, y), b.Neg(x)),
+    "where-of-not": ("where-of-not", lambda b, c, d, x, y, k: b.Where(b.Not(c), x, y), "Where"),
+    "nested": ("nested-where", lambda b, c, d, x, y, k: b.Where(c, b.Where(c, x, y), b.Neg(x)),
                "Neg Where"),
-    "nested second": (NestedWhere(), lambda b, c, d, x, y, k: b.Where(c, x, b.Where(c, x, y)),
+    "nested second": ("nested-where", lambda b, c, d, x, y, k: b.Where(c, x, b.Where(c, x, y)),
                       "Where"),
-    "nested both": (NestedWhere(), lambda b, c, d, x, y, k: b.Where(
+    "nested both": ("nested-where", lambda b, c, d, x, y, k: b.Where(
         c, b.Where(c, x, y), b.Where(c, x, y)), "Where"),
-    "select": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, d, b.Less(x, y)),
+    "select": ("where-of-booleans", lambda b, c, d, x, y, k: b.Where(c, d, b.Less(x, y)),
                "And Less Xor Xor"),
-    "select false": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, b.const(FALSE), d),
+    "select false": ("where-of-booleans", lambda b, c, d, x, y, k: b.Where(c, b.const(FALSE), d),
                      "And Not"),
-    "select true": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, d, b.const(TRUE)),
+    "select true": ("where-of-booleans", lambda b, c, d, x, y, k: b.Where(c, d, b.const(TRUE)),
                     "Not Or"),
-    "select itself": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, c, d), "Or"),
-    "select or itself": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, d, c), "And"),
-    "select true or": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, b.const(TRUE), d),
+    "select itself": ("where-of-booleans", lambda b, c, d, x, y, k: b.Where(c, c, d), "Or"),
+    "select or itself": ("where-of-booleans", lambda b, c, d, x, y, k: b.Where(c, d, c), "And"),
+    "select true or": ("where-of-booleans", lambda b, c, d, x, y, k: b.Where(c, b.const(TRUE), d),
                        "Or"),
-    "select or false": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, d, b.const(FALSE)),
+    "select or false": ("where-of-booleans", lambda b, c, d, x, y, k: b.Where(c, d, b.const(FALSE)),
                         "And"),
-    "not and": (NotOfBoth(), lambda b, c, d, x, y, k: b.And(b.Not(c), b.Not(d)), "Not Or"),
-    "not or": (NotOfBoth(), lambda b, c, d, x, y, k: b.Or(b.Not(c), b.Not(d)), "And Not"),
-    "not zero": (NotEqualZero(), lambda b, c, d, x, y, k: b.Not(b.Equal(k, b.scalar(0, T.INT32))),
+    "not and": ("not-of-both", lambda b, c, d, x, y, k: b.And(b.Not(c), b.Not(d)), "Not Or"),
+    "not or": ("not-of-both", lambda b, c, d, x, y, k: b.Or(b.Not(c), b.Not(d)), "And Not"),
+    "not zero": ("not-equal-zero", lambda b, c, d, x, y, k: b.Not(b.Equal(k, b.scalar(0, T.INT32))),
                  "Cast"),
-    "zero first": (NotEqualZero(), lambda b, c, d, x, y, k: b.Not(b.Equal(b.scalar(0, T.INT32), k)),
-                   "Cast"),
-    "is nan": (IsNan(), lambda b, c, d, x, y, k: b.Not(b.Equal(x, x)), "IsNaN"),
-    "any": (ReduceBooleans(), reduced("ReduceMax"), "ReduceMax"),
-    "all": (ReduceBooleans(), reduced("ReduceMin", T.INT32), "ReduceMin"),
+    "zero first": ("not-equal-zero", lambda b, c, d, x, y, k: b.Not(
+        b.Equal(b.scalar(0, T.INT32), k)), "Cast"),
+    "is nan": ("is-nan", lambda b, c, d, x, y, k: b.Not(b.Equal(x, x)), "IsNaN"),
+    "any": ("reduce-booleans", reduced("ReduceMax"), "ReduceMax"),
+    "all": ("reduce-booleans", reduced("ReduceMin", T.INT32), "ReduceMin"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FIRES)
 def test_fewer_nodes(name: str) -> None:
-    rule, build, left = FIRES[name]
+    title, build, left = FIRES[name]
     if name.startswith("select"):  # ONNX Runtime does not run it before
-        assert fires(build, INPUTS, rule)
+        assert fires(build, INPUTS, rule(title))
         return
-    Rewrite(build, INPUTS, rule).gives(*left.split())
+    Rewrite(build, INPUTS, rule(title)).gives(*left.split())
 
 
 @pytest.mark.parametrize("name", [name for name in FIRES if name.startswith("select")])
@@ -132,7 +122,7 @@ def test_booleans_are_selected_exactly(name: str) -> None:
         return b.Equal(chosen, other)
 
     model = model_of(both, INPUTS)
-    apply_rules(model, [SelectBooleans()], load_target("ort-cpu"))
+    apply_rules(model, [rule("where-of-booleans")], load_target("ort-cpu"))
     (equal,) = run_model(model, INPUTS)
     assert equal.all()
     assert all(op in [node.op_type for node in model.graph] for op in left.split())
@@ -173,38 +163,38 @@ def read_not(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
     return b.And(b.ReduceMax(negated, b.i64([0]), keepdims=1), negated)
 
 
-STAYS: dict[str, tuple[Rule, Build]] = {
-    "computed choice": (CompareChoices(), lambda b, c, d, x, y, k: b.Equal(
+STAYS: dict[str, tuple[str, Build]] = {
+    "computed choice": ("compare-choices", lambda b, c, d, x, y, k: b.Equal(
         b.Where(c, x, b.scalar(2, T.FLOAT)), b.scalar(2, T.FLOAT))),
-    "several constants": (CompareChoices(), lambda b, c, d, x, y, k: b.Equal(
+    "several constants": ("compare-choices", lambda b, c, d, x, y, k: b.Equal(
         b.Where(c, b.const(np.arange(4)), b.i64(2)), b.i64(2))),
-    "computed limit": (CompareChoices(), lambda b, c, d, x, y, k: b.Equal(
+    "computed limit": ("compare-choices", lambda b, c, d, x, y, k: b.Equal(
         b.Where(c, b.scalar(1, T.FLOAT), b.scalar(2, T.FLOAT)), x)),
-    "expanded condition": (CompareChoices(), expanding_limit),
-    "read negation": (ReduceOfNot(), read_not),
-    "where": (WhereOfNot(), lambda b, c, d, x, y, k: b.Where(c, x, y)),
+    "expanded condition": ("compare-choices", expanding_limit),
+    "read negation": ("reduce-of-not", read_not),
+    "where": ("where-of-not", lambda b, c, d, x, y, k: b.Where(c, x, y)),
     "another condition": (
-        NestedWhere(), lambda b, c, d, x, y, k: b.Where(c, b.Where(d, x, y), y)
+        "nested-where", lambda b, c, d, x, y, k: b.Where(c, b.Where(d, x, y), y)
     ),
-    "expanded": (NestedWhere(), wide),
-    "one not": (NotOfBoth(), lambda b, c, d, x, y, k: b.And(b.Not(c), d)),
-    "read not": (NotOfBoth(), shared_not),
-    "not one": (NotEqualZero(),
+    "expanded": ("nested-where", wide),
+    "one not": ("not-of-both", lambda b, c, d, x, y, k: b.And(b.Not(c), d)),
+    "read not": ("not-of-both", shared_not),
+    "not one": ("not-equal-zero",
                 lambda b, c, d, x, y, k: b.Not(b.Equal(k, b.scalar(1, T.INT32)))),
-    "not zero floats": (NotEqualZero(),
+    "not zero floats": ("not-equal-zero",
                         lambda b, c, d, x, y, k: b.Not(b.Equal(x, b.scalar(0, T.FLOAT)))),
-    "not zero read": (NotEqualZero(), read_zero),
-    "not zero expanded": (NotEqualZero(), lambda b, c, d, x, y, k: b.Not(
+    "not zero read": ("not-equal-zero", read_zero),
+    "not zero expanded": ("not-equal-zero", lambda b, c, d, x, y, k: b.Not(
         b.Equal(k, b.const(np.zeros((2, 1), np.int32))))),
-    "not zero less": (NotEqualZero(),
+    "not zero less": ("not-equal-zero",
                       lambda b, c, d, x, y, k: b.Not(b.Less(k, b.scalar(0, T.INT32)))),
-    "two values": (IsNan(), lambda b, c, d, x, y, k: b.Not(b.Equal(x, y))),
-    "integers": (IsNan(), lambda b, c, d, x, y, k: b.Not(b.Equal(k, k))),
-    "read equal": (IsNan(), shared_comparison("Equal")),
-    "count": (ReduceBooleans(), reduced("ReduceSum", T.INT32)),
-    "number": (ReduceBooleans(), reduced("ReduceMax", T.INT32, T.FLOAT)),
+    "two values": ("is-nan", lambda b, c, d, x, y, k: b.Not(b.Equal(x, y))),
+    "integers": ("is-nan", lambda b, c, d, x, y, k: b.Not(b.Equal(k, k))),
+    "read equal": ("is-nan", shared_comparison("Equal")),
+    "count": ("reduce-booleans", reduced("ReduceSum", T.INT32)),
+    "number": ("reduce-booleans", reduced("ReduceMax", T.INT32, T.FLOAT)),
     "numbers": (
-        ReduceBooleans(),
+        "reduce-booleans",
         lambda b, c, d, x, y, k: b.cast(
             b.ReduceMax(b.cast(k, T.FLOAT), b.i64([0]), keepdims=0), T.BOOL),
     ),
@@ -213,8 +203,8 @@ STAYS: dict[str, tuple[Rule, Build]] = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_near_misses(name: str) -> None:
-    rule, build = STAYS[name]
-    Rewrite(build, INPUTS, rule).nothing()
+    title, build = STAYS[name]
+    Rewrite(build, INPUTS, rule(title)).nothing()
 
 
 @pytest.mark.parametrize("extent", [0, None, "n"])
@@ -225,7 +215,7 @@ def test_a_reduction_of_no_booleans(extent: int | str | None) -> None:
         numbers = b.cast(free(b, c, extent), T.UINT8)
         return b.cast(b.ReduceMax(numbers, b.i64([0]), keepdims=0), T.BOOL)
 
-    Rewrite(build, {"c": C[:0]}, ReduceBooleans()).nothing()
+    Rewrite(build, {"c": C[:0]}, rule("reduce-booleans")).nothing()
 
 
 def test_a_reduction_beside_an_extent_that_may_be_0() -> None:
@@ -233,8 +223,8 @@ def test_a_reduction_beside_an_extent_that_may_be_0() -> None:
         numbers = b.cast(free(b, b.unsqueeze(c, [1]), len(C), "n"), T.UINT8)
         return b.cast(b.ReduceMax(numbers, b.i64([0]), keepdims=0), T.BOOL)
 
-    Rewrite(build, {"c": C}, ReduceBooleans()).gives("Identity", "ReduceMax", "Unsqueeze")
+    Rewrite(build, {"c": C}, rule("reduce-booleans")).gives("Identity", "ReduceMax", "Unsqueeze")
 
 
 def test_before_opset_20_nothing_reduces_booleans() -> None:
-    Rewrite(reduced("ReduceMax"), INPUTS, ReduceBooleans(), opset=19).nothing()
+    Rewrite(reduced("ReduceMax"), INPUTS, rule("reduce-booleans"), opset=19).nothing()

@@ -7,11 +7,11 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Rewrite, fires
+from rule_names import rule
 from target_costs import use_costs, with_costs
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.algebra.integer_arithmetic import ShiftUnsigned
 from hlo2onnx.targets import load_target
 
 T = oir.DataType
@@ -28,7 +28,7 @@ def test_shifts(divisor: int) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Div(x, b.scalar(divisor, T.UINT32))
 
-    Rewrite(build, {"x": edges("u4")}, ShiftUnsigned(), target=MANY).gives("BitShift")
+    Rewrite(build, {"x": edges("u4")}, rule("shift-unsigned"), target=MANY).gives("BitShift")
 
 
 @pytest.mark.parametrize("divisor", [3, 6, (1 << 32) - 1])
@@ -36,18 +36,18 @@ def test_other_divisors_stay(divisor: int) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Div(x, b.scalar(divisor, T.UINT32))
 
-    Rewrite(build, {"x": edges("u4")}, ShiftUnsigned(), target=MANY).nothing()
+    Rewrite(build, {"x": edges("u4")}, rule("shift-unsigned"), target=MANY).nothing()
 
 
 def test_other_divisions_stay() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Div(x, b.scalar_like(4, x))
 
-    assert not fires(build, {"x": edges("i4")}, ShiftUnsigned(), target=MANY)
-    assert not fires(build, {"x": np.ones(6, "f4")}, ShiftUnsigned(), target=MANY)
-    assert not fires(build, {"x": edges("u4")[:3]}, ShiftUnsigned(), target=MANY)
-    assert fires(build, {"x": edges("u4")}, ShiftUnsigned(), target=MANY)
-    assert not fires(build, {"x": edges("u4")}, ShiftUnsigned(), target=load_target("onnx"))
+    assert not fires(build, {"x": edges("i4")}, rule("shift-unsigned"), target=MANY)
+    assert not fires(build, {"x": np.ones(6, "f4")}, rule("shift-unsigned"), target=MANY)
+    assert not fires(build, {"x": edges("u4")[:3]}, rule("shift-unsigned"), target=MANY)
+    assert fires(build, {"x": edges("u4")}, rule("shift-unsigned"), target=MANY)
+    assert not fires(build, {"x": edges("u4")}, rule("shift-unsigned"), target=load_target("onnx"))
 
 
 def test_a_binary_search(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,25 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rewriting import Build, Rewrite, clipped
+from rule_names import rule
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
-from hlo2onnx.raising.rules.algebra.integer_arithmetic import (
-    FloorDivide,
-    ReassociateConstants,
-    Remainder,
-)
-from hlo2onnx.raising.rules.algebra.simplification import (
-    FoldAbsorbingOperand,
-    FoldComparison,
-    FoldDoubleNegation,
-    FoldIdentityOperand,
-    FoldSameOperands,
-    FoldWhere,
-    RedundantClamp,
-    WhereToLogic,
-)
+from hlo2onnx.raising.rules.algebra.simplification import FoldComparison, RedundantClamp
 from hlo2onnx.raising.rules.shapes.broadcast import ImplicitBroadcast, SinkBroadcast
 
 T = oir.DataType
@@ -63,10 +50,12 @@ NEUTRAL = [
 def test_drop_neutral(op_type: str, x: np.ndarray, item: float, swapped: bool) -> None:
     if swapped and op_type in ("Sub", "Div"):
         Rewrite(
-            against(op_type, item, swapped), {"x": np.abs(x) + 2}, FoldIdentityOperand()
+            against(op_type, item, swapped), {"x": np.abs(x) + 2}, rule("fold-identity-operand")
         ).nothing()
     else:
-        Rewrite(against(op_type, item, swapped), {"x": x}, FoldIdentityOperand()).gives("Identity")
+        Rewrite(against(op_type, item, swapped), {"x": x}, rule("fold-identity-operand")).gives(
+            "Identity"
+        )
 
 
 @pytest.mark.parametrize(
@@ -75,14 +64,14 @@ def test_drop_neutral(op_type: str, x: np.ndarray, item: float, swapped: bool) -
      ("Max", INTEGERS, 0), ("Mul", INTEGERS, -1), ("And", BOOLEANS, False)],
 )  # fmt: skip
 def test_what_is_not_neutral(op_type: str, x: np.ndarray, item: float) -> None:
-    Rewrite(against(op_type, item), {"x": x}, FoldIdentityOperand()).nothing()
+    Rewrite(against(op_type, item), {"x": x}, rule("fold-identity-operand")).nothing()
 
 
 def test_a_neutral_operand_may_broadcast() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Mul(x, b.const(np.ones((4, 2, 3), np.float32)))
 
-    Rewrite(build, {"x": FLOATS}, FoldIdentityOperand()).gives("Expand")
+    Rewrite(build, {"x": FLOATS}, rule("fold-identity-operand")).gives("Expand")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +80,7 @@ def test_a_neutral_operand_may_broadcast() -> None:
      ("Mul", FLOATS, 0.0, False), ("And", BOOLEANS, True, False)],
 )  # fmt: skip
 def test_fold_absorbed(op_type: str, x: np.ndarray, item: float, fires: bool) -> None:
-    rewrite = Rewrite(against(op_type, item), {"x": x}, FoldAbsorbingOperand())
+    rewrite = Rewrite(against(op_type, item), {"x": x}, rule("fold-absorbing-operand"))
     rewrite.gives("Identity", "Expand") if fires else rewrite.nothing()
 
 
@@ -104,7 +93,7 @@ def test_fold_same_operands(op_type: str, x: np.ndarray, left: list[str] | None)
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Identity(b.op(op_type, x, x))
 
-    rewrite = Rewrite(build, {"x": x}, FoldSameOperands())
+    rewrite = Rewrite(build, {"x": x}, rule("fold-same-operands"))
     rewrite.nothing() if left is None else rewrite.gives("Identity", *left)
 
 
@@ -113,7 +102,7 @@ def test_drop_inverse(op_type: str, x: np.ndarray) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Identity(b.op(op_type, b.op(op_type, x)))
 
-    Rewrite(build, {"x": x}, FoldDoubleNegation()).gives("Identity")
+    Rewrite(build, {"x": x}, rule("fold-double-negation")).gives("Identity")
 
 
 @pytest.mark.parametrize(
@@ -187,21 +176,21 @@ def test_decide_where(answer: bool) -> None:
 
     inputs = {"x": INTEGERS, "y": INTEGERS[:1] + 1}
     expected = ["Identity"] if answer else ["Identity", "Expand"]
-    Rewrite(build, inputs, FoldWhere()).gives(*expected)
+    Rewrite(build, inputs, rule("fold-where")).gives(*expected)
 
 
 def test_branches_that_are_the_same() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Where(b.IsNaN(x), x, x))
 
-    Rewrite(build, {"x": FLOATS}, FoldWhere()).gives("Neg")
+    Rewrite(build, {"x": FLOATS}, rule("fold-where")).gives("Neg")
 
 
 def test_a_condition_that_varies_is_kept() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Where(b.const(BOOLEANS), x, b.Neg(x))
 
-    Rewrite(build, {"x": FLOATS}, FoldWhere()).nothing()
+    Rewrite(build, {"x": FLOATS}, rule("fold-where")).nothing()
 
 
 @pytest.mark.parametrize(
@@ -237,9 +226,10 @@ def test_clamps_of_floats(bound: int, left: list[str]) -> None:
 
 # -- all of them ------------------------------------------------------------------------------
 
-ALL = [FoldConstants(), FoldIdentityOperand(), FoldAbsorbingOperand(), FoldSameOperands(),
-       FoldDoubleNegation(), FoldComparison(), FoldWhere(), RedundantClamp(),
-       ReassociateConstants(), FloorDivide(), Remainder(), ImplicitBroadcast(),
+NAMES = ("fold-identity-operand", "fold-absorbing-operand", "fold-same-operands",
+         "fold-double-negation", "fold-where", "reassociate-constants", "floor-divide",
+         "remainder")  # fmt: skip
+ALL = [FoldConstants(), *map(rule, NAMES), FoldComparison(), RedundantClamp(), ImplicitBroadcast(),
        SinkBroadcast()]  # fmt: skip
 BINARY = ["Add", "Sub", "Mul", "Max", "Min"]
 COMPARE = ["Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"]
@@ -315,7 +305,7 @@ def test_select_booleans_leaves_open_choices_and_numbers() -> None:
     def numbers(b: GraphBuilder, c: oir.Value) -> oir.Value:
         return b.Neg(b.Where(c, b.const(np.int32(1)), b.const(np.int32(0))))
 
-    Rewrite(numbers, {"c": BOOLEANS}, WhereToLogic()).nothing()
+    Rewrite(numbers, {"c": BOOLEANS}, rule("where-to-logic")).nothing()
 
 
 def test_zero_added_to_what_was_an_integer() -> None:
@@ -324,5 +314,5 @@ def test_zero_added_to_what_was_an_integer() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Add(b.Cast(x, to=T.FLOAT), b.scalar(0.0, T.FLOAT)))
 
-    Rewrite(build, {"x": INTEGERS}, FoldIdentityOperand()).gives("Cast", "Neg")
-    Rewrite(build, {"x": FLOATS.astype(np.float64)}, FoldIdentityOperand()).nothing()
+    Rewrite(build, {"x": INTEGERS}, rule("fold-identity-operand")).gives("Cast", "Neg")
+    Rewrite(build, {"x": FLOATS.astype(np.float64)}, rule("fold-identity-operand")).nothing()

@@ -11,13 +11,13 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import foreign, model_of, run_model
+from rule_names import rule
 from verified import nodes
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.replace import remove_unused
 from hlo2onnx.ir.signs import MOST_READERS
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.algebra.simplification import FoldIdentityOperand
 from hlo2onnx.targets import load_target
 
 Value = oir.Value
@@ -63,7 +63,7 @@ def rewritten(build: Callable[[GraphBuilder, Value, Value], Value | list[Value]]
     """The graph of a function of x + 0, after the rule."""
     whole = lambda b, x, y: build(b, plus(b, x), y)  # noqa: E731
     model = model_of(whole, {"x": X, "y": Y})
-    apply_rules(model, [FoldIdentityOperand()], load_target("ort-cpu"))
+    apply_rules(model, [rule("fold-identity-operand")], load_target("ort-cpu"))
     remove_unused(model.graph)
     return model
 

@@ -10,7 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.values import const_number, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed, sources_of
 from hlo2onnx.raising.match.activations import ACTIVATIONS, LOGISTIC, RELU, SINGLE, Activation, X
-from hlo2onnx.raising.patterns import As, Constant, Either, Extreme, Op, Product, match
+from hlo2onnx.raising.patterns import As, Constant, Either, Op, Product, match
 from hlo2onnx.targets.target import op_key
 
 _OF_ANCHOR: Mapping[str, Sequence[Activation]] = {
@@ -184,7 +184,7 @@ class Relu(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
         need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "its type is not f16, f32 or f64", node)
-        found = needed(match(Extreme("Max", 0.0, X), y), "it is not a maximum with 0", node)
+        found = needed(match(Op("Max", 0.0, X), y), "it is not a maximum with 0", node)
         need(shape_of(found["x"]) == shape_of(y), "the 0 decides its shape", node)
         need(_is_sign_blind(y), "a reader may distinguish -0 and +0", node)
         return b.Relu(found["x"])
@@ -205,7 +205,7 @@ class MinMaxToClip(Rule):
         need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "its type is not f16, f32 or f64", node)
         found = needed(
             match(
-                Extreme("Min", Constant("high"), Either(Extreme("Max", Constant("low"), X), RELU)),
+                Op("Min", Constant("high"), Either(Op("Max", Constant("low"), X), RELU)),
                 y,
             ),
             "it is not a minimum of a maximum",

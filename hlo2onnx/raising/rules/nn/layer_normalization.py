@@ -22,7 +22,7 @@ from hlo2onnx.raising.match.views import (
     operands,
     source_of,
 )
-from hlo2onnx.raising.patterns import As, Either, Extreme, Name, Op, Product, match
+from hlo2onnx.raising.patterns import As, Either, Name, Op, Product, match
 from hlo2onnx.raising.rules.nn.softmax import reduction_of
 
 SINGLE_PRECISION = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16})
@@ -90,7 +90,7 @@ _FAST = Op("Sub", Op("ReduceMean", Product(_X, _X), Name("axes")), Product(_MEAN
 _CENTRED = Op("Sub", _X, _MEAN)
 _DIFFERENCE = As("difference", _CENTRED)
 _PLAIN = Either(_FAST, Op("ReduceMean", Product(_DIFFERENCE, _DIFFERENCE), Name("axes")))
-VARIANCE = Either(Extreme("Max", 0.0, _PLAIN), Op("Relu", _PLAIN), _PLAIN)
+VARIANCE = Either(Op("Max", 0.0, _PLAIN), Op("Relu", _PLAIN), _PLAIN)
 """The two forms of a variance. The second one names the `difference`."""
 
 
