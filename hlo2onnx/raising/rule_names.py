@@ -14,15 +14,16 @@ _BY_NAME: dict[str, Rule] = {name: rule for rule in RULES for name in (rule.name
 RETIRED = frozenset(
     {"carry-inner-loops", "carry-layout", "columns-first", "compare-clamped", "compare-extreme",
      "compare-quotient", "compose-scatters", "computed-table", "constant-unit-dims",
-     "decision-tree", "dequantize-before-broadcast", "equal-results", "equal-states",
-     "expand-dequantized", "first-trips-table", "fold-power-of-two", "gather-hoisting",
-     "hoist-row-transpose", "horizontal-fusion", "inline-single-trip", "inline-trip",
-     "is-finite", "known-state", "masked-gather", "negative-index-nd", "negative-tuple",
-     "pack-rows", "permute-rows", "replace-zero", "rounded-rotation", "row-tables",
-     "shifted-carry", "sink-final-states", "sink-into-branches", "skip-unselected",
-     "slp-vectorize", "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias",
-     "sum-after-loop", "sum-of-choices", "unmask-state", "vector-bias", "while-fission",
-     "wide-comparison", "widen-comparison", "zero-or-small"}
+     "decision-tree", "dequantize-before-broadcast", "equal-branches", "equal-results",
+     "equal-states", "expand-dequantized", "first-trips-table", "fold-power-of-two",
+     "gather-hoisting", "hoist-row-transpose", "hoist-threefry", "horizontal-fusion",
+     "inline-single-trip", "inline-trip", "is-finite", "known-conditions", "known-state",
+     "loop-peel", "masked-gather", "negative-index-nd", "negative-tuple", "pack-rows",
+     "permute-rows", "pipeline-threefry", "replace-zero", "rounded-rotation", "row-tables",
+     "shifted-carry", "sink-final-states", "sink-into-branches", "skip-idle-trips",
+     "skip-unselected", "slp-vectorize", "softmax-drop-unit-dims", "softmax-without-units",
+     "squeeze-bias", "sum-after-loop", "sum-of-choices", "unmask-state", "vector-bias",
+     "while-fission", "wide-comparison", "widen-comparison", "zero-or-small"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""
 

@@ -19,15 +19,10 @@ from hlo2onnx.ir.values import (
     shape_of,
     size_of,
 )
-from hlo2onnx.raising.match.truth_tables import TruthTable
 from hlo2onnx.raising.match.views import RESHAPES, maker_of, operands, source_of
 
 _COMPARISONS = {"Less": 0, "LessOrEqual": 1}
 _REVERSED = {"Greater": 0, "GreaterOrEqual": 1}
-_NEGATED = {
-    "Less": "GreaterOrEqual", "LessOrEqual": "Greater",
-    "Greater": "LessOrEqual", "GreaterOrEqual": "Less",
-}  # fmt: skip
 _COUNTING = frozenset({oir.DataType.DOUBLE, oir.DataType.FLOAT})
 _EXACT = (1 << 24) - 1
 """These floats hold all integers up to one more."""
@@ -79,19 +74,17 @@ def limit_by(
     loop: oir.Node,
     condition: oir.Value,
     highest: Callable[[oir.Value], float | int | None] = const_number,
-    truth: bool = True,
 ) -> int | None:
     """After how many trips a comparison of a counter does not hold; None for other conditions.
 
     Args:
         highest: The largest number that the counter is compared with; None if that is unknown.
-        truth: False for the negation of the comparison.
     """
     body = loop.attributes["body"].as_graph()
     compare = maker_of(condition, *_COMPARISONS, *_REVERSED)
     if compare is None or compare.graph is not body:
         return None
-    op_type = compare.op_type if truth else _NEGATED[compare.op_type]
+    op_type = compare.op_type
     counter, limit = operands(compare)
     if op_type in _REVERSED:
         counter, limit = limit, counter
@@ -109,21 +102,6 @@ def limit_by(
         is_countable = end - int(first) <= range_of_type(oir.DataType.INT64).high
         return max(end - int(first), 1) if is_countable and not wraps else None
     return None
-
-
-def implied_limit(loop: oir.Node) -> int | None:
-    """After how many trips the condition cannot hold, as it then contradicts a comparison of a
-    counter that it depends on; None if none is found."""
-    table = TruthTable(loop.attributes["body"].as_graph().outputs[0])
-    if table.holds is None:
-        return None
-    limits = [
-        limit_by(loop, atom, truth=truth)
-        for atom in table.atoms
-        for truth in (True, False)
-        if maker_of(atom, *_NEGATED) is not None and table.implies(atom, truth)
-    ]
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _is_exact(dtype: oir.DataType, first: float, most: float) -> bool:

@@ -5,20 +5,12 @@ from __future__ import annotations
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules.loops import (
     carry_recomputed,
-    constant_states,
-    constant_trips,
     early_exit,
-    hoist_threefry,
-    known_conditions,
-    loop_fission,
-    loop_peel,
     loop_to_scan,
     loop_unroll,
-    loop_vectorize,
-    pipeline_threefry,
+    partition,
     search_tree,
     trip_limit,
-    trip_table,
     where_to_branch,
 )
 from hlo2onnx.raising.rules.nn import rnn
@@ -27,28 +19,17 @@ from hlo2onnx.raising.rules.shapes import scatter_to_pad, slices_to_split
 __all__ = ["LOOP_RULES"]
 
 LOOP_RULES: tuple[Rule, ...] = (
-    known_conditions.KnownConditions(),
-    constant_states.ConstantState(),
-    constant_states.EqualBranches(),
     early_exit.EarlyExit(),
     trip_limit.TripLimit(),
-    constant_trips.ConstantTrips(),
-    loop_vectorize.LoopVectorize(),
-    loop_vectorize.SinkStackedOutputs(),
-    loop_fission.LoopFission(),
+    partition.Partition(),
     search_tree.SearchTree(),
     rnn.Lstm(),
     rnn.Gru(),
     rnn.Rnn(),
     loop_unroll.LoopUnroll(),
-    early_exit.SkipIdleTrips(),
     scatter_to_pad.ScatterToPad(),
-    trip_table.TripTable(),
-    hoist_threefry.HoistThreefry(),
-    pipeline_threefry.PipelineThreefry(),
     loop_to_scan.LoopToScan(),
     slices_to_split.SlicesToSplit(),
     carry_recomputed.CarryRecomputed(),
-    loop_peel.LoopPeel(),
     where_to_branch.WhereToBranch(),
 )

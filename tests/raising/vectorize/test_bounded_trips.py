@@ -14,9 +14,9 @@ from target_costs import use_costs
 
 import hlo2onnx
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.raising.rules.loops.trip_table import TripTable
+from hlo2onnx.raising.rules.loops.partition import Partition
 
-TABLE = TripTable.name
+TABLE = Partition.name
 KEY = np.array([3, 1234], np.uint32)
 
 
@@ -113,34 +113,6 @@ def test_the_range_of_the_limit_bounds_the_trips() -> None:
     assert rules_of(function, calls) == 1
 
 
-def test_branches_read_the_table() -> None:
-    def function(key: Any) -> Any:
-        def draw(count: Any) -> Any:
-            return lax.cond(count % 2 == 0, lambda: folded(key, count), lambda: jnp.uint32(5))
-
-        return loop(draw, 4)
-
-    assert fired(function, KEY) == 1
-
-
-def test_branches_return_and_read_what_they_draw() -> None:
-    def function(key: Any) -> Any:
-        def body(state: Any) -> Any:
-            count, x, total = state
-
-            def draw() -> Any:
-                drawn = folded(key, count)
-                return drawn, drawn * x
-
-            drawn, x = lax.cond(x % 3 != 0, draw, lambda: (x, x + 1))
-            return count + 1, x, total * 3 + drawn
-
-        goes_on = lambda s: (s[0] < 4) & (s[2] != 7)  # noqa: E731
-        return lax.while_loop(goes_on, body, (0, jnp.uint32(1), jnp.uint32(0)))
-
-    assert fired(function, KEY) == 1
-
-
 @pytest.mark.wide
 def test_tables_of_inner_loops_leave_the_outer_one() -> None:
     def function(key: Any) -> Any:
@@ -167,14 +139,6 @@ def test_tables_of_constants_are_constants() -> None:
 
 
 # -- near misses -----------------------------------------------------------------------------------
-
-
-def test_a_known_number_of_trips_is_left_to_loop_vectorize() -> None:
-    def function(key: Any) -> Any:
-        body = lambda i, total: total * 3 + folded(key, i)  # noqa: E731
-        return lax.fori_loop(0, 5, body, jnp.uint32(0))
-
-    assert fired(function, KEY) == 0
 
 
 def test_keys_that_are_states() -> None:
