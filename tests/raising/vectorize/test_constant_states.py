@@ -112,6 +112,24 @@ def test_an_inner_loop_ends_alike_in_each_trip() -> None:
     assert program.report.rules[NAME] and not conditions(program)
 
 
+def test_states_that_branches_choose() -> None:
+    """A branch gives a number that follows from constants, beside one that does not."""
+
+    def function(x: Array) -> Any:
+        def body(s: Any) -> Any:
+            k, t, y = s
+            up = lambda: (k + 1, t * 2, jnp.cumsum(y))  # noqa: E731
+            down = lambda: (k + 3, t + 0.5, y - t)  # noqa: E731
+            return lax.cond(k % 2 == 0, up, down)
+
+        return lax.while_loop(lambda s: s[0] < 9, body, (0, 1.0, x))
+
+    program = equal(function, X)
+    assert program.report.rules[NAME] and not conditions(program)
+    (branch,) = (node for node in all_nodes(program.model.graph) if node.op_type == "If")
+    assert len(branch.outputs) == 1
+
+
 def test_a_state_of_floats_without_a_condition() -> None:
     """Its exponentials are computed before the loop, and constants."""
 
