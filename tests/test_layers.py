@@ -238,3 +238,9 @@ def test_the_picture_shows_the_layers() -> None:
     for name in sorted(shown):
         assert arrows[name] <= found[name], f"{name} imports less than the picture shows"
         assert found[name] <= reachable(arrows, name), f"{name} imports more than the picture shows"
+
+
+def test_matchers_import_no_rules() -> None:
+    shared = ("hlo2onnx.raising.match", "hlo2onnx.raising.vectorize")
+    for name, path in MODULES.items():
+        assert not name.startswith(shared) or "raising.rules" not in path.read_text(), name

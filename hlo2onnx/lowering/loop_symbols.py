@@ -54,13 +54,6 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Conjunction:
-    """A boolean that is true only where all these comparisons hold."""
-
-    terms: tuple[Comparison, ...]
-
-
-@dataclass(frozen=True)
 class Extent:
     """An integer scalar that follows from shapes, and from the number of the trip."""
 
@@ -75,7 +68,7 @@ class Write:
     rows: np.ndarray | Extent
 
 
-Symbol = Argument | Step | Outer | Comparison | Conjunction | Write | Extent | np.ndarray | None
+Symbol = Argument | Step | Outer | Comparison | Write | Extent | np.ndarray | None
 """An array is an integer or boolean scalar known now, or one for every trip. None is unknown."""
 
 _OF_STATES = (Argument, Write)
@@ -178,9 +171,6 @@ class SymbolicRun(BlockEvaluator[Symbol]):
         if name == "stablehlo.compare" and _is_integer_scalar(operation.operands[0].type):
             direction = name_of(operation).removeprefix(COMPARE)
             return [_compared(operands[0], direction, operands[1])]
-        if name == "stablehlo.and" and _dtype(operation.results[0].type).kind == "b":
-            self._read_by(operands)
-            return [_conjunction(operands)]
         return self._step(operation, operands)
 
     def _makes_integer(self, operation: ir.Operation) -> bool:
@@ -244,20 +234,9 @@ def _item(symbol: Symbol) -> Item | None:
 
 def _compared(lhs: Symbol, direction: str, rhs: Symbol) -> Symbol:
     """The comparison; `x != false`, as JAX converts a boolean to one, is x."""
-    if isinstance(lhs, Comparison | Conjunction) and isinstance(rhs, np.ndarray):
+    if isinstance(lhs, Comparison) and isinstance(rhs, np.ndarray):
         return lhs if direction == "NE" and rhs.dtype.kind == "b" and not rhs.any() else None
     return Comparison(lhs, direction, rhs)
-
-
-def _conjunction(operands: Sequence[Symbol]) -> Symbol:
-    """The comparisons that hold where all operands are true."""
-    terms: list[Comparison] = []
-    for operand in operands:
-        if isinstance(operand, Comparison):
-            terms.append(operand)
-        elif isinstance(operand, Conjunction):
-            terms.extend(operand.terms)
-    return Conjunction(tuple(terms)) if terms else None
 
 
 def _writes_row(operation: ir.Operation) -> bool:

@@ -8,7 +8,6 @@ counters are then known for every trip, as arrays over the trips.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,12 +26,10 @@ from hlo2onnx.ir.dims import (
     is_positive,
     trip_number,
 )
-from hlo2onnx.ir.ranges import Range
 from hlo2onnx.ir.values import Dim
 from hlo2onnx.lowering.loop_symbols import (
     Argument,
     Comparison,
-    Conjunction,
     Extent,
     Outer,
     Step,
@@ -89,7 +86,6 @@ class LoopForm:
         limit: What tells the number of trips before the loop starts.
         length: The number of trips, where it is one that follows from shapes.
         stacks: Buffers that are outputs of the trips, one row each.
-        ranges: Counters of which the condition says within which bounds each trip finds them.
     """
 
     invariants: frozenset[int] = frozenset()
@@ -98,7 +94,6 @@ class LoopForm:
     limit: Limit | None = None
     length: Dim | None = None
     stacks: Mapping[int, Stack] = field(default_factory=dict)
-    ranges: Mapping[int, Range] = field(default_factory=dict)
 
 
 def loop_form(
@@ -117,7 +112,8 @@ def loop_form(
     return _Loop(operation, functions, known).form(shape)
 
 
-_MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"}
+_MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
+"""Comparisons that count trips. A counter may pass the number that it must not equal."""
 
 
 class _Loop:
@@ -161,7 +157,7 @@ class _Loop:
             trip = Extent(expression(trip_number("trip", difference(length, 1))))
             stacks = self._stacks(extents, self._symbolic_paths(trip), length, trip)
         invariants = frozenset(self.invariants)
-        return LoopForm(invariants, self.counters, trips, limit, length, stacks, self._ranges())
+        return LoopForm(invariants, self.counters, trips, limit, length, stacks)
 
     # -- how many trips -----------------------------------------------------------------------
 
@@ -176,8 +172,7 @@ class _Loop:
         if start is not None and bound is not None:
             return trip_count(start, step, direction, int(bound)), None
         # With a longer step, or an inequality, the counter might jump past its bound and wrap.
-        towards = {"LT": 1, "LE": 1, "GT": -1, "GE": -1}.get(direction)
-        if step != towards or element_type(state.type) == "ui64":
+        if step != (1 if direction in ("LT", "LE") else -1) or element_type(state.type) == "ui64":
             return None, None
         if isinstance(right, Outer):
             return None, Limit(counter, direction, right.value)
@@ -187,7 +182,7 @@ class _Loop:
 
     def _test_of_counter(self, test: Symbol) -> tuple[int, str, Symbol] | None:
         """Counter, direction and bound of a comparison of a counter."""
-        if not isinstance(test, Comparison):
+        if not isinstance(test, Comparison) or test.direction not in _MIRRORED:
             return None
         left, direction, right = test.lhs, test.direction, test.rhs
         if not (isinstance(left, Argument) and left.index in self.counters):
@@ -219,31 +214,6 @@ class _Loop:
         count = sympy.sympify((last - first) * self.counters[limit.counter])
         count += int(limit.direction in ("LE", "GE"))
         return dim_of(count) if is_nonnegative(count) else None
-
-    def _ranges(self) -> dict[int, Range]:
-        """Bounds of counters at the start of a trip: from where they start to where the
-        condition no longer holds, if they do not wrap on their way."""
-        ranges = {}
-        going = self.going
-        for term in going.terms if isinstance(going, Conjunction) else (going,):
-            test = self._test_of_counter(term)
-            if test is None:
-                continue
-            counter, direction, right = test
-            step, bound = self.counters[counter], self._number(right)
-            start = self._now(self.states[counter])
-            if bound is None or start is None:
-                continue
-            first, last, info = int(start), int(bound), np.iinfo(start.dtype)
-            if direction in ("LT", "LE") and step > 0:
-                last -= direction == "LT"
-                if first <= last <= info.max - step:
-                    ranges[counter] = Range(first, last)
-            elif direction in ("GT", "GE") and step < 0:
-                last += direction == "GT"
-                if info.min - step <= last <= first:
-                    ranges[counter] = Range(last, first)
-        return ranges
 
     # -- what is known of every trip ----------------------------------------------------------
 
@@ -309,32 +279,15 @@ def _formula(content: np.ndarray | Extent | None) -> Item | None:
 def trip_count(start: np.ndarray, step: int, direction: str, bound: int) -> int | None:
     """How often `counter <direction> bound` holds for a counter from `start` on; None if it
     wraps before it no longer does, or for ever."""
-    first = int(start)
-    if direction in ("GT", "GE"):
-        count = _rising(-first, -step, -bound + (direction == "GE"))
-    elif direction in ("LT", "LE"):
-        count = _rising(first, step, bound + (direction == "LE"))
-    elif direction == "NE":
-        count = _until(first, step, bound)
-    else:
-        count = None if first == bound and not step else int(first == bound)
-    if count is None or count < 0:
-        return None
-    info = np.iinfo(start.dtype)
-    fits = count <= np.iinfo(np.int64).max and info.min <= first + step * count <= info.max
+    first, info, rises = int(start), np.iinfo(start.dtype), direction in ("LT", "LE")
+    end = bound + (direction == "LE") - (direction == "GE")
+    left = end - first if rises else first - end
+    towards = step if rises else -step
+    if left <= 0:
+        return 0
+    count = -(-left // towards) if towards > 0 else -1
+    fits = 0 < count <= np.iinfo(np.int64).max and info.min <= first + step * count <= info.max
     return count if fits else None
-
-
-def _until(first: int, step: int, bound: int) -> int | None:
-    if first == bound:
-        return 0
-    return (bound - first) // step if step and (bound - first) % step == 0 else None
-
-
-def _rising(first: int, step: int, bound: int) -> int | None:
-    if first >= bound:
-        return 0
-    return math.ceil((bound - first) / step) if step > 0 else None
 
 
 def _backwards(rows: np.ndarray | Extent, trips: Dim) -> np.ndarray | Extent:

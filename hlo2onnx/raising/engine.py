@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import get_ident
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import onnx_ir as oir
 
@@ -111,8 +111,7 @@ class Rewriter(TargetBuilder):
         relaxed: How often each rule merged nodes that round in the program and not in the model.
         listed: See `nodes_of`.
         owners: The node of each body, before the rules of this phase.
-        connected: Nodes that are connected with each of some nodes, until a rule fires.
-        refused_together: Why `where-to-branch` refused nodes together, until a rule fires.
+        kept: What rules have found out about nodes, by their names, until a rule fires.
     """
 
     def __init__(self, model: oir.Model, target: Target, watch: Watch | None = None) -> None:
@@ -122,8 +121,7 @@ class Rewriter(TargetBuilder):
         self.relaxed: Counter[str] = Counter()
         self.listed: dict[tuple[oir.Graph, str], list[oir.Node]] = {}
         self.facts, self.facts_time = LoopFacts(model.graph), 0
-        self.connected: dict[oir.Node, list[oir.Node]] = {}
-        self.refused_together: dict[oir.Node, str] = {}
+        self.kept: dict[tuple[str, oir.Node], Any] = {}
         self.owners: Mapping[oir.Graph, oir.Node] = {}
 
     def forget_facts(self, time: int) -> None:
@@ -147,8 +145,7 @@ class Rewriter(TargetBuilder):
     def forget_lists(self) -> None:
         """Nodes are listed anew: a rule has fired."""
         self.listed.clear()
-        self.connected.clear()
-        self.refused_together.clear()
+        self.kept.clear()
 
 
 class Rule(ABC):

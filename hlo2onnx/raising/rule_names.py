@@ -14,16 +14,17 @@ _BY_NAME: dict[str, Rule] = {name: rule for rule in RULES for name in (rule.name
 RETIRED = frozenset(
     {"carry-inner-loops", "carry-layout", "columns-first", "compare-clamped", "compare-extreme",
      "compare-quotient", "compose-scatters", "computed-table", "constant-unit-dims",
-     "conv-filter-gradient", "decision-tree", "dequantize-before-broadcast", "equal-results",
-     "equal-states", "expand-dequantized", "first-trips-table", "fold-power-of-two",
-     "gather-hoisting", "hoist-row-transpose", "horizontal-fusion", "inline-single-trip",
-     "inline-trip", "is-finite", "known-state", "masked-gather", "negative-index-nd",
-     "negative-tuple", "pack-rows", "permute-rows", "pooling-gradient", "replace-zero",
+     "conv-filter-gradient", "decision-tree", "dequantize-before-broadcast", "equal-branches",
+     "equal-results", "equal-states", "expand-dequantized", "first-trips-table",
+     "fold-power-of-two", "gather-hoisting", "hoist-row-transpose", "hoist-threefry",
+     "horizontal-fusion", "inline-single-trip", "inline-trip", "is-finite", "known-conditions",
+     "known-state", "loop-peel", "masked-gather", "negative-index-nd", "negative-tuple",
+     "pack-rows", "permute-rows", "pipeline-threefry", "pooling-gradient", "replace-zero",
      "rounded-rotation", "row-tables", "shifted-carry", "sink-final-states",
-     "sink-into-branches", "skip-unselected", "slp-vectorize", "softmax-drop-unit-dims",
-     "softmax-without-units", "squeeze-bias", "sum-after-loop", "sum-of-choices", "trip-table",
-     "unmask-state", "vector-bias", "while-fission", "wide-comparison", "widen-comparison",
-     "zero-or-small"}
+     "sink-into-branches", "skip-idle-trips", "skip-unselected", "slp-vectorize",
+     "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias", "sum-after-loop",
+     "sum-of-choices", "unmask-state", "vector-bias", "while-fission", "wide-comparison",
+     "widen-comparison", "zero-or-small"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""
 

@@ -64,9 +64,6 @@ class Costs:
     unrolled_layer_nodes: float = 0
     """The same where each trip multiplies with a constant matrix of its own, which the runtime
     then packs. A layer of a network has about 40 nodes."""
-    peeled_nodes: float = 0
-    """Nodes of a trip that may be there twice, so that the first one is simpler than the others: it
-    also does without the loop and a branch, which take as long as ten nodes for 16 states."""
     branch_nodes: float = math.inf
     """Nodes that a branch must spare a trip that else selects: as many as each of two branches runs
     less than both and the selections, on average."""

@@ -11,6 +11,7 @@ from loop_graphs import (
     loop,
     numbers,
 )
+from loop_parts import EARLY, LATE
 from rewriting import model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
@@ -18,7 +19,6 @@ from hlo2onnx.ir.values import shape_of
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.loops.loop_to_scan import LoopToScan
 from hlo2onnx.raising.rules.loops.loop_unroll import LoopUnroll
-from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize, SinkStackedOutputs
 from hlo2onnx.raising.rules.nn.rnn import Gru, Lstm
 from hlo2onnx.raising.rules.shapes.scatter_to_pad import ScatterToPad
 from hlo2onnx.raising.rules.shapes.slices_to_split import SlicesToSplit
@@ -42,11 +42,11 @@ def taking(b: GraphBuilder, x: Value, i: Value) -> Value:
 
 
 FOREIGN: dict[str, tuple[Any, Any]] = {
-    "loop-vectorize": (
-        LoopVectorize(), lambda b, x, i, h: ([h], [foreign(b, "Exp", b.Gather(x, i, axis=0))])
+    "early": (
+        EARLY, lambda b, x, i, h: ([h], [foreign(b, "Exp", b.Gather(x, i, axis=0))])
     ),
-    "sink-stacked-outputs": (
-        SinkStackedOutputs(), lambda b, x, i, h: ([b.Neg(h)], [foreign(b, "Exp", h)])
+    "late": (
+        LATE, lambda b, x, i, h: ([b.Neg(h)], [foreign(b, "Exp", h)])
     ),
     "scatter-to-pad": (
         ScatterToPad(),

@@ -64,8 +64,6 @@ def _conditional(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> l
         return initial
     (first,) = flat(em.inline(op.block(0), initial))
     trip, going, states = _inputs(em, op, carried)
-    for k, bounds in form.ranges.items():
-        states[k][0].meta[RANGE] = bounds
     with em.subgraph([trip, going, *flat(states.values())], f"{em.scope}/body") as graph:
         after = em.inline(op.block(1), _with(initial, states))
         after = _with(initial, {k: after[k] for k in carried})

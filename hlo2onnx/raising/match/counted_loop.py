@@ -17,11 +17,11 @@ from hlo2onnx.raising.engine import Rewriter, need
 
 @dataclass(frozen=True)
 class Trips:
-    """A Loop without a condition that makes a known number of trips, at least one.
+    """A Loop that makes a known number of trips, or that many at most.
 
     Attributes:
         loop: The node.
-        count: The number of trips; 0 if it is symbolic.
+        count: The number of trips; 0 if it is not known.
         body: Its inputs are the trip's number, a flag and the states; its outputs the flag, the
             states after the trip, and one row of each stack.
     """
@@ -34,6 +34,11 @@ class Trips:
     def length(self) -> Dim:
         """The number of trips, which may be symbolic: the extent of the stacks."""
         return self.count or shape_of(self.stacks[0])[0]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no condition ends the loop."""
+        return not has_condition(self.loop)
 
     @property
     def number(self) -> oir.Value:
@@ -143,6 +148,7 @@ def rebuilt(
     if not initial and not stacks:
         release(trips.body)
         return [], []
+    length = trips.length if stacks else 0  # the outputs of the loop are in order until here
     going = body.outputs[0]
     inputs = [trips.states[k] for k in kept]
     rows: list[oir.Value] = []
@@ -160,9 +166,9 @@ def rebuilt(
         if k not in kept:
             body.inputs.pop(2 + k)
     types = [(dtype_of(x), shape_of(x)) for x in inputs]
-    types += [(dtype_of(x), (trips.length, *shape_of(x))) for x in rows]
+    types += [(dtype_of(x), (length, *shape_of(x))) for x in rows]
     loop = trips.loop
-    made = b.node("Loop", [loop.inputs[0], None, *initial], {"body": body}, types)
+    made = b.node("Loop", [*loop.inputs[:2], *initial], {"body": body}, types)
     for row, stack in zip(stacks, made[len(kept) :], strict=True):
         hold_trip(trips.number, STACKED, row, stack)
     return made[: len(kept)], made[len(kept) :]

@@ -16,7 +16,7 @@ from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import Dim, Shape, complete, const_ints, const_number, rank_of, shape_of
 from hlo2onnx.raising.match.counted_loop import Trips
-from hlo2onnx.raising.rules.shapes.slices import ranges_of
+from hlo2onnx.raising.match.views import ranges_of
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.facts import Facts
 from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import (
     INTEGERS,
+    const_ints,
     const_number,
     const_of,
     dtype_of,
@@ -16,15 +19,10 @@ from hlo2onnx.ir.values import (
     shape_of,
     size_of,
 )
-from hlo2onnx.raising.match.truth_tables import TruthTable
 from hlo2onnx.raising.match.views import RESHAPES, maker_of, operands, source_of
 
 _COMPARISONS = {"Less": 0, "LessOrEqual": 1}
 _REVERSED = {"Greater": 0, "GreaterOrEqual": 1}
-_NEGATED = {
-    "Less": "GreaterOrEqual", "LessOrEqual": "Greater",
-    "Greater": "LessOrEqual", "GreaterOrEqual": "Less",
-}  # fmt: skip
 _COUNTING = frozenset({oir.DataType.DOUBLE, oir.DataType.FLOAT})
 _EXACT = (1 << 24) - 1
 """These floats hold all integers up to one more."""
@@ -41,6 +39,27 @@ def conjuncts(condition: oir.Value) -> list[oir.Value]:
     return [part for x in operands(node) for part in conjuncts(x)]
 
 
+def _lane_conjuncts(condition: oir.Value) -> list[oir.Value]:
+    """As `conjuncts`, also of a condition that must hold in any lane for another trip.
+
+    If one of them holds in no lane, there is none.
+    """
+    source = source_of(condition, "Identity", *RESHAPES)
+    if source is None:
+        # A reduction over some axes is as true as its operand.
+        source = source_of(condition, "ReduceMax") if _is_boolean(condition) else None
+    if source is not None:
+        return _lane_conjuncts(source)
+    node = maker_of(condition, "And")
+    if node is None:
+        return [condition]
+    return [part for x in operands(node) for part in _lane_conjuncts(x)]
+
+
+def _is_boolean(x: oir.Value) -> bool:
+    return dtype_of(x) == oir.DataType.BOOL
+
+
 def counts_up(state: oir.Value, after: oir.Value) -> bool:
     """Whether a trip adds 1 to a state."""
     node = maker_of(after, "Add")
@@ -54,25 +73,25 @@ def counts_up(state: oir.Value, after: oir.Value) -> bool:
 def limit_by(
     loop: oir.Node,
     condition: oir.Value,
-    truth: bool = True,
+    highest: Callable[[oir.Value], float | int | None] = const_number,
 ) -> int | None:
     """After how many trips a comparison of a counter does not hold; None for other conditions.
 
     Args:
-        truth: False for the negation of the comparison.
+        highest: The largest number that the counter is compared with; None if that is unknown.
     """
     body = loop.attributes["body"].as_graph()
     compare = maker_of(condition, *_COMPARISONS, *_REVERSED)
     if compare is None or compare.graph is not body:
         return None
-    op_type = compare.op_type if truth else _NEGATED[compare.op_type]
+    op_type = compare.op_type
     counter, limit = operands(compare)
     if op_type in _REVERSED:
         counter, limit = limit, counter
     for k, (state, after) in enumerate(zip(body.inputs[2:], body.outputs[1:], strict=False)):
         if origin(after) is not origin(counter):
             continue
-        most, first = const_number(limit), _start(loop.inputs[2 + k])
+        most, first = highest(limit), _start(loop.inputs[2 + k])
         if most is None or first is None or not counts_up(state, origin(after)):
             return None
         if dtype_of(state) not in INTEGERS and not _is_exact(dtype_of(state), first, most):
@@ -83,21 +102,6 @@ def limit_by(
         is_countable = end - int(first) <= range_of_type(oir.DataType.INT64).high
         return max(end - int(first), 1) if is_countable and not wraps else None
     return None
-
-
-def implied_limit(loop: oir.Node) -> int | None:
-    """After how many trips the condition cannot hold, as it then contradicts a comparison of a
-    counter that it depends on; None if none is found."""
-    table = TruthTable(loop.attributes["body"].as_graph().outputs[0])
-    if table.holds is None:
-        return None
-    limits = [
-        limit_by(loop, atom, truth=truth)
-        for atom in table.atoms
-        for truth in (True, False)
-        if maker_of(atom, *_NEGATED) is not None and table.implies(atom, truth)
-    ]
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _is_exact(dtype: oir.DataType, first: float, most: float) -> bool:
@@ -112,3 +116,17 @@ def _start(x: oir.Value | None) -> float | int | None:
         return None
     start: float | int = array.flat[0].item()
     return start if (array == start).all() else None
+
+
+def most_trips(loop: oir.Node, facts: Facts) -> int | None:
+    """The largest number of trips that a Loop can make; None if it is unknown."""
+
+    def highest(x: oir.Value) -> float | int | None:
+        number = const_number(x)
+        known = facts.int_range(x) if number is None else None
+        return number if known is None else known.high
+
+    given = const_ints(loop.inputs[0]) or ()
+    body = loop.attributes["body"].as_graph()
+    limits = [limit_by(loop, part, highest) for part in _lane_conjuncts(body.outputs[0])]
+    return min([*given, *(limit for limit in limits if limit is not None)], default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import RESHAPES as RESHAPES
-from hlo2onnx.ir.values import dtype_of, is_constant, shape_of
+from hlo2onnx.ir.values import const_ints, dtype_of, is_constant, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
 
 MOST_NODES = 24
@@ -40,6 +40,23 @@ def source_of(value: oir.Value | None, *op_types: str) -> oir.Value | None:
     """The first operand of the node that makes `value`, if it is one of these operators."""
     node = maker_of(value, *op_types)
     return None if node is None else node.inputs[0]
+
+
+def ranges_of(node: oir.Node) -> dict[int, range] | None:
+    """The range of a Slice along each of its axes; None if one is not known, is empty, or goes
+    backwards."""
+    known = [item for item in map(const_ints, node.inputs[1:]) if item is not None]
+    if len(known) < max(3, len(node.inputs) - 1):
+        return None
+    steps = known[3] if len(known) > 3 else (1,) * len(known[0])
+    dims, ranges = shape_of(first(node)), {}
+    for start, end, axis, step in zip(*known[:3], steps, strict=True):
+        extent = dims[axis]
+        rows = range(extent)[start:end:step] if isinstance(extent, int) and step > 0 else ()
+        if not isinstance(rows, range) or not rows:
+            return None
+        ranges[axis % len(dims)] = rows
+    return ranges
 
 
 def unshaped(value: oir.Value) -> oir.Value:

@@ -12,7 +12,6 @@ from hlo2onnx.ir.notes import STACKED, hold_trip
 from hlo2onnx.ir.op_families import BROADCASTING, LOOPS, REDUCTIONS, RESHAPES, UNARY
 from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.threefry import THREEFRY
-from hlo2onnx.ir.traversal import nodes_in
 from hlo2onnx.ir.values import (
     const_ints,
     const_of,
@@ -20,7 +19,7 @@ from hlo2onnx.ir.values import (
     rank_of,
     shape_of,
 )
-from hlo2onnx.raising.engine import Refusal, Rewriter, need, needed
+from hlo2onnx.raising.engine import Refusal, need, needed
 from hlo2onnx.raising.match.counted_loop import Trips, release
 from hlo2onnx.raising.match.nested_loops import Nested, copied
 from hlo2onnx.raising.match.views import operands
@@ -332,11 +331,3 @@ def batchable(b: Batcher, node: oir.Node) -> bool:
     except Refusal:
         return False
     return True
-
-
-def batched_body(b: Rewriter, trips: Trips) -> Batcher:
-    """A batcher with all values of a body that depend on no state."""
-    batcher = Batcher(b, trips, {})
-    for node in nodes_in(trips.body):
-        batchable(batcher, node)
-    return batcher

@@ -16,8 +16,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.values import FLOATS, attributes_of, const_of, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, need
-from hlo2onnx.raising.match.views import RESHAPES, both_orders, first, maker_of, operands
-from hlo2onnx.raising.rules.shapes.slices import ranges_of
+from hlo2onnx.raising.match.views import RESHAPES, both_orders, first, maker_of, operands, ranges_of
 
 Lanes = tuple[oir.Value, ...]
 

@@ -69,7 +69,7 @@ def test_operators() -> None:
 
 LOOPS: dict[str, Callable[[jax.Array], object]] = {
     "loop-unroll": lambda x: jax.lax.fori_loop(0, 3, lambda i, c: jnp.sin(c / 3), x),
-    "loop-vectorize": lambda x: jax.lax.map(lambda row: jnp.sin(row / 3), x),
+    "partition-loop": lambda x: jax.lax.map(lambda row: jnp.sin(row / 3), x),
 }
 
 

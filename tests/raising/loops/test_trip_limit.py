@@ -99,49 +99,6 @@ def test_near_misses(name: str) -> None:
     assert limit_of(NEAR_MISSES[name], X * 9) is None
 
 
-def status(x: Array, ends: Callable[[Any, Any], Any]) -> Any:
-    """Halves x until a status says that it ends: 0 goes on."""
-
-    def step(s: Any) -> Any:
-        x, k, _ = s
-        return x / 2, k + 1, ends(x.sum() < 0.5, k + 1)
-
-    return lax.while_loop(lambda s: s[2] == 0, step, (x, jnp.int32(0), jnp.int32(0)))
-
-
-IMPLIED: dict[str, tuple[Callable[[Any, Any], Any], int | None]] = {
-    "a status at the limit": (
-        lambda small, k: jnp.where(small, 1, jnp.where(k >= 4, 8, 0)),
-        4,
-    ),
-    "converged or not": (
-        lambda small, k: jnp.where(((k > 3) & small) | (k > 3) & ~small, 8, 0),
-        4,
-    ),
-    "the other side": (lambda small, k: jnp.where(~(k < 5), 1, jnp.where(small, 2, 0)), 5),
-    "only where small": (lambda small, k: jnp.where(small & (k >= 4), 8, 0), None),
-    "another status": (lambda small, k: jnp.where(small, 1, jnp.where(k >= 4, 0, 0 * k)), None),
-    "a computed status": (
-        lambda small, k: jnp.where(small, 1, jnp.where(k >= 40, k - 40, 0)),
-        None,
-    ),
-    "it goes on above": (lambda small, k: jnp.where(small, 1, jnp.where(k < 2, 0 * k, 0)), None),
-}
-
-
-@pytest.mark.parametrize("name", IMPLIED)
-def test_the_condition_implies_a_limit(name: str) -> None:
-    ends, limit = IMPLIED[name]
-    compiled = jax.jit(lambda x: status(x, ends))
-    program = hlo2onnx.translate(compiled.lower(X))
-    (loop,) = (node for node in program.model.graph if node.op_type == "Loop")
-    assert const_ints(loop.inputs[0]) == (None if limit is None else (limit,))
-    for scale in (1, 1e9 if limit else 10, 0):
-        x = X * np.float32(scale)
-        for found, wanted in zip(program(x), compiled(x), strict=True):
-            np.testing.assert_array_equal(found, wanted)
-
-
 def test_more_trips_than_an_int64_counts() -> None:
     with jax.enable_x64(True):
         assert limit_of(bounded(lambda k: k < 2**63 - 1, first=-5, dtype=jnp.int64), X) is None

@@ -101,7 +101,7 @@ def test_rows_alone(inner: Any) -> None:
     """Nothing is left of the outer loop."""
     program = translated(lambda x: lax.map(inner, x), X)
     assert depth(program.model.graph) == 1
-    assert depth(translated(lambda x: lax.map(inner, x), X, without=["loop-vectorize"]).model.graph)
+    assert depth(translated(lambda x: lax.map(inner, x), X, without=["partition-loop"]).model.graph)
 
 
 def test_random_numbers_of_given_keys() -> None:

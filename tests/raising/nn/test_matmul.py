@@ -385,7 +385,7 @@ def test_cells_of_gemms_are_cells(order: str) -> None:
         return (h, c), h
 
     function = lambda x: lax.scan(step, (jnp.zeros((3, 2)), jnp.ones((3, 2))), x)  # noqa: E731
-    without = {"lstm", "loop-vectorize", "loop-to-scan"}
+    without = {"lstm", "partition-loop", "loop-to-scan"}
     program = hlo2onnx.translate(jax.jit(function).lower(xs), without=without)
     model = program.model
     assert program.report.nodes["Gemm"] and program.verify(xs).ok

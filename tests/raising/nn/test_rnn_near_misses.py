@@ -186,7 +186,7 @@ def test_fewer_trips_than_rows() -> None:
         return lax.fori_loop(0, TRIPS - 2, step, (jnp.asarray(H), jnp.asarray(C)))
 
     assert nodes(function, X)["LSTM"] == 1
-    assert nodes(function, X, without={"loop-vectorize"})["LSTM"] == 0
+    assert nodes(function, X, without={"partition-loop"})["LSTM"] == 0
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e38])

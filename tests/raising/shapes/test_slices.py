@@ -128,7 +128,7 @@ def test_part_of_a_reversed_axis() -> None:
 CUBE = np.random.default_rng(0).normal(size=(7, 30, 4)).astype(np.float32)
 AT_A_PLACE: dict[str, tuple[str, Callable[[jax.Array, jax.Array], Any], np.ndarray]] = {
     "of-rows": (
-        "loop-vectorize",
+        "partition-loop",
         lambda x, i: lax.scan(
             lambda h, r: (jnp.tanh(h + r.sum()), lax.dynamic_slice(jnp.exp(r), (i, 0), (2, 4))),
             0.0,
@@ -137,7 +137,7 @@ AT_A_PLACE: dict[str, tuple[str, Callable[[jax.Array, jax.Array], Any], np.ndarr
         CUBE,
     ),
     "of-states": (
-        "sink-stacked-outputs",
+        "partition-loop",
         lambda x, i: lax.scan(
             lambda h, r: (jnp.tanh(h + r), lax.dynamic_slice(jnp.exp(h), (i, 0), (2, 4))), x[0], x
         ),

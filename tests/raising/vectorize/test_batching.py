@@ -13,10 +13,10 @@ from loop_graphs import (
     loop,
     numbers,
 )
+from loop_parts import EARLY
 from rewriting import fires, foreign
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize
 
 FLOAT = oir.DataType.FLOAT
 Value = oir.Value
@@ -122,13 +122,13 @@ def stack(of: Row, *rules: Any, x: np.ndarray = X) -> LoopRewrite:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_done_for_all_trips(name: str) -> None:
-    run = stack(ROWS[name], LoopVectorize())
+    run = stack(ROWS[name], EARLY)
     assert run.fired and set(+run.inside) == {"Neg"}
 
 
 @pytest.mark.parametrize("name", LEFT)
 def test_done_in_each_trip(name: str) -> None:
-    run = stack(LEFT[name], LoopVectorize())
+    run = stack(LEFT[name], EARLY)
     assert "Loop" in run.outside and set(+run.inside) - {"Neg", "Gather", "Reshape"}
 
 
@@ -139,7 +139,7 @@ def test_operators_of_others_stay() -> None:
 
         return loop(b, len(X), [h], step)
 
-    assert not fires(build, {"x": X, "h": numbers(2)}, LoopVectorize())
+    assert not fires(build, {"x": X, "h": numbers(2)}, EARLY)
 
 
 TAKEN: dict[str, tuple[Callable[[GraphBuilder, Value], Value], dict[str, int]]] = {
@@ -163,13 +163,13 @@ def test_rows_that_are_taken(name: str) -> None:
 
         return loop(b, 4, [h], step)
 
-    run = LoopRewrite(build, {"x": numbers(7, 2), "h": numbers(2)}, LoopVectorize())
+    run = LoopRewrite(build, {"x": numbers(7, 2), "h": numbers(2)}, EARLY)
     assert {op: run.outside[op] for op in ("Slice", "Gather") if run.outside[op]} == outside
 
 
 @pytest.mark.parametrize(("size", "small"), [(1 << 18, True), ((1 << 18) + 1, False)])
 def test_rows_of_a_megabyte(size: int, small: bool) -> None:
-    run = stack(lambda b, r: b.expand(b.slice(r, [0, 0], [1, 1]), (1, size)), LoopVectorize())
+    run = stack(lambda b, r: b.expand(b.slice(r, [0, 0], [1, 1]), (1, size)), EARLY)
     assert bool(run.inside["Expand"]) != small
 
 
@@ -213,12 +213,12 @@ NESTED: dict[str, Row] = {
 
 @pytest.mark.parametrize("name", NESTED)
 def test_inner_loops_leave(name: str) -> None:
-    run = stack(NESTED[name], LoopVectorize())
+    run = stack(NESTED[name], EARLY)
     assert set(+run.inside) <= {"Neg", "Abs", "Add", "Mul", "Gather", "Cast"}
     assert not run.inside["Loop"] or name == "rows-of-the-row"
 
 
 def test_inner_loops_with_a_condition_stay() -> None:
     step = lambda b, r, j, s: ([b.Neg(s)], [])  # noqa: E731
-    run = stack(inner_loop(step, lambda b, r: [r], stopped=True), LoopVectorize())
+    run = stack(inner_loop(step, lambda b, r: [r], stopped=True), EARLY)
     assert run.inside["Loop"]

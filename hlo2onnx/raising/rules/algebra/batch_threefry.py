@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.replace import replace
 from hlo2onnx.ir.threefry import THREEFRY
-from hlo2onnx.ir.traversal import reads
+from hlo2onnx.ir.traversal import nodes_in, reads, subgraphs
 from hlo2onnx.ir.values import (
     const_number,
     dtype_of,
@@ -19,7 +19,6 @@ from hlo2onnx.ir.values import (
     static_shape,
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.match.threefry import pairs_of_words, threefry_levels
 
 _WORD = oir.DataType.UINT32
 
@@ -63,16 +62,44 @@ class BatchThreefry(Rule):
 
 def _batches(graph: oir.Graph, uses: Sequence[oir.Node], most: int) -> list[list[oir.Node]]:
     """Uses of a graph that wait for equally many others, for at most so many numbers each."""
-    levels = threefry_levels(graph)
+    levels = _levels(graph)
     batches: dict[int, list[oir.Node]] = {}
     total: dict[int, int] = {}
     for node in uses:
-        size = pairs_of_words(node)
+        size = _pairs_of_words(node)
         level = levels.get(node.outputs[0], 0) if size else 0
         if 0 < size <= most - total.get(level, 0):
             total[level] = total.get(level, 0) + size
             batches.setdefault(level, []).append(node)
     return [batch for batch in batches.values() if len(batch) > 1]
+
+
+def _pairs_of_words(node: oir.Node) -> int:
+    """How many pairs of words a use makes; 0 if that is unknown."""
+    return size_of(node.outputs[0]) or 0
+
+
+def _levels(graph: oir.Graph, outer: Mapping[oir.Value, int] | None = None) -> dict[oir.Value, int]:
+    """How many uses are on the longest path to each value that a graph computes.
+
+    Values that are missing are at level 0. Branches of an If count, bodies of loops do not.
+
+    Args:
+        outer: The levels of values around the graph.
+    """
+    levels = dict(outer or {})
+    for node in nodes_in(graph):
+        level = 0
+        if node.op_type == "If":  # the levels around it are among those of its branches
+            for branch in subgraphs(node):
+                level = max(level, *_levels(branch, levels).values(), 0)
+        elif levels:
+            operands = reads(node) if node.attributes.data else node.inputs
+            level = max([levels[x] for x in operands if x in levels], default=0)
+        level += node.op_type == THREEFRY
+        if level:
+            levels.update(dict.fromkeys(node.outputs, level))
+    return levels
 
 
 def _advance(node: oir.Node, others: Sequence[oir.Node]) -> None:
@@ -97,7 +124,7 @@ def _advance(node: oir.Node, others: Sequence[oir.Node]) -> None:
 
 def _joined(b: Rewriter, nodes: Sequence[oir.Node]) -> list[list[oir.Value]]:
     """The words of several nodes, from one."""
-    sizes = [pairs_of_words(node) for node in nodes]
+    sizes = [_pairs_of_words(node) for node in nodes]
     columns = zip(*(node.inputs for node in nodes), strict=True)
     operands = [_concatenated(b, column, nodes, sizes) for column in columns]
     made = b.outputs(THREEFRY, *operands, n_outputs=2)

@@ -9,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import replace_uses
 from hlo2onnx.ir.values import const_of, dtype_of, origin, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within, output_of
 from hlo2onnx.raising.match.counted_loop import Trips, counted
 from hlo2onnx.raising.match.views import first
@@ -54,38 +54,6 @@ class EarlyExit(Rule):
         inputs = [node.inputs[0], start, *trips.initial]
         types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
         return b.node("Loop", inputs, {"body": trips.body}, types)
-
-
-class SkipIdleTrips(Rule):
-    """Loop(n, s = If(m[i], f(s), s)) -> Loop(sum(m), s = f(s))
-
-    Legal if one branch gives every state back, nothing is stacked, the conditions of all trips are
-    a tensor made before the loop, and nothing else reads the number of the trip. Which trips change
-    the states is then of no account, only how many. `jax.scipy.linalg.expm` squares a matrix like
-    this: up to 16 times, to differentiate it.
-    """
-
-    name = "skip-idle-trips"
-    anchors = frozenset({"Loop"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
-        need(not b.target.flags.no_loop, "the target runs no such Loop", node)
-        trips = counted(node)
-        need(trips.count > 1, "it makes one trip", node)
-        need(not trips.rows, "each trip stacks a row", node)
-        branches = _choice(trips)
-        condition = first(branches)
-        going = _goes_on(trips, branches)
-        row = needed(condition.producer(), "the condition is a state", branches)
-        need(trips.reads_row(row), "the conditions are not rows of a tensor", row)
-        need(shape_of(first(row)) == (trips.count,), "the tensor has other rows, too", row)
-        readers = set(trips.number.consumers())
-        need(readers == {row}, "something else reads the number of the trip", node)
-        active = first(row) if going else b.Not(first(row))
-        count = b.ReduceSum(b.cast(active, oir.DataType.INT64), b.i64([0]), keepdims=0)
-        replace_uses(condition, b.const(np.array(going)))
-        types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
-        return b.node("Loop", [count, *node.inputs[1:]], {"body": trips.body}, types)
 
 
 def _condition(

@@ -62,7 +62,8 @@ class WhereToBranch(Rule):
         need(all(dim == 1 for dim in shape_of(condition)), "it chooses for each element", node)
         alike = [each for each in _alike(condition, node) if _selects_whole(each)]
         need(node in alike, "it expands what it selects", node)
-        need(node not in b.refused_together, b.refused_together.get(node, ""), node)
+        key = (self.name, node)
+        need(key not in b.kept, b.kept.get(key, ""), node)
         group = _Group(node, alike)
         _need_of_all(b, alike, group.is_worth(b), "a branch would run as many nodes")
         group.put_in_order(b)  # lists all nodes of the body
@@ -75,7 +76,7 @@ class WhereToBranch(Rule):
 def _need_of_all(b: Rewriter, nodes: Sequence[oir.Node], condition: bool, reason: str) -> None:
     """Refuses the rewrite of all these nodes, until a rule fires, unless the condition holds."""
     if not condition:
-        b.refused_together.update(dict.fromkeys(nodes, reason))
+        b.kept.update(((WhereToBranch.name, node), reason) for node in nodes)
         raise Refusal(reason, nodes[0])
 
 

@@ -14,11 +14,12 @@ from hlo2onnx.raising.match.views import (
     first,
     is_private,
     maker_of,
+    ranges_of,
     reshaped,
     source_of,
     unshaped,
 )
-from hlo2onnx.raising.rules.shapes.slices import flipped_axes, ranges_of
+from hlo2onnx.raising.rules.shapes.slices import flipped_axes
 
 _OPERATORS = ("GRU", "LSTM", "RNN")
 _TURNED = {"forward": "reverse", "reverse": "forward"}

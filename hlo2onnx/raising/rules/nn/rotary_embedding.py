@@ -11,9 +11,8 @@ from hlo2onnx.ir.dims import is_positive, is_static, product
 from hlo2onnx.ir.values import Dim, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.paired_features import has_pairs, once
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, ranges_of, source_of
 from hlo2onnx.raising.patterns import Name, Op, Product, Sum
-from hlo2onnx.raising.rules.shapes.slices import ranges_of
 
 OPSET = 23
 """The first opset with the operator."""

@@ -65,12 +65,14 @@ class MovesToGather(Rule):
 
 def _connected(b: Rewriter, node: oir.Node, most: float) -> list[oir.Node]:
     """The moves connected with a node, in order; none if there are too many, or only this one."""
-    if node not in b.connected:
+    key = (MovesToGather.name, node)
+    if key not in b.kept:
         group, graph = group_of(node, most), node.graph
         assert isinstance(graph, oir.Graph)
         nodes = [each for each in b.nodes_of(graph) if each in group] if len(group) > 1 else []
-        b.connected.update(dict.fromkeys(group or {node}, nodes))
-    return b.connected[node]
+        b.kept.update(((MovesToGather.name, each), nodes) for each in group or {node})
+    found: list[oir.Node] = b.kept[key]
+    return found
 
 
 def _gathered(b: Rewriter, group: Sequence[oir.Node]) -> list[oir.Value]:

@@ -6,8 +6,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import const_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import extent_of, first, maker_of, operands
-from hlo2onnx.raising.rules.shapes.slices import ranges_of
+from hlo2onnx.raising.match.views import extent_of, first, maker_of, operands, ranges_of
 
 
 class SliceOfScatter(Rule):

@@ -9,7 +9,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import const_ints, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import extent_of, first, is_private, maker_of
+from hlo2onnx.raising.match.views import extent_of, first, is_private, maker_of, ranges_of
 
 
 class SliceOfConcat(Rule):
@@ -111,20 +111,3 @@ def _flipped(x: oir.Value, axes: Sequence[int], b: Rewriter) -> oir.Value:
     if not count:
         return x
     return b.slice(x, [-1] * count, [INT64_MIN] * count, [-1] * count, axes)
-
-
-def ranges_of(node: oir.Node) -> dict[int, range] | None:
-    """The range of a Slice along each of its axes; None if one is not known, is empty, or goes
-    backwards."""
-    known = [item for item in map(const_ints, node.inputs[1:]) if item is not None]
-    if len(known) < max(3, len(node.inputs) - 1):
-        return None
-    steps = known[3] if len(known) > 3 else (1,) * len(known[0])
-    dims, ranges = shape_of(first(node)), {}
-    for start, end, axis, step in zip(*known[:3], steps, strict=True):
-        extent = dims[axis]
-        rows = range(extent)[start:end:step] if isinstance(extent, int) and step > 0 else ()
-        if not isinstance(rows, range) or not rows:
-            return None
-        ranges[axis % len(dims)] = rows
-    return ranges

@@ -12,8 +12,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.replace import can_replace, replace
 from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.match.views import first
-from hlo2onnx.raising.rules.shapes.slices import ranges_of
+from hlo2onnx.raising.match.views import first, ranges_of
 
 FEW_SLICES: Final = 64
 """Of a tensor with more Slices, only the first one is looked at: a limit on compile time."""

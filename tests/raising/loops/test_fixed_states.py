@@ -1,4 +1,4 @@
-"""States that never change, and results that both branches give."""
+"""States that never change."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import onnx_ir as oir
 import pytest
 from jax import Array, lax
 from loop_graphs import LoopRewrite, either, loop
+from loop_parts import FIXED
 from rewriting import Rewrite
 from verified import verified
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
-from hlo2onnx.raising.rules.loops.constant_states import ConstantState, EqualBranches
 
 X = np.array([1, -2, 3], np.float32)
 T = oir.DataType
@@ -64,7 +64,7 @@ def test_states(name: str, stopped: bool) -> None:
         y, s, rows = loop(b, 3, [x, code(b, np.inf)], step, stopped)
         return [b.Exp(y), b.Abs(s), rows]
 
-    rewrite = LoopRewrite(build, {"x": X}, ConstantState())
+    rewrite = LoopRewrite(build, {"x": X}, FIXED)
     assert bool(rewrite.fired) == (name in KEEPS)
 
 
@@ -77,7 +77,7 @@ def test_a_zero_of_the_other_sign_is_another_state() -> None:
 
             return b.Reciprocal(loop(b, 3, [code(b, 0.0)], step)[0])
 
-        assert bool(Rewrite(build, {"x": X}, ConstantState()).fired) == fires
+        assert bool(Rewrite(build, {"x": X}, FIXED).fired) == fires
 
 
 def test_a_loop_of_constants_vanishes() -> None:
@@ -85,7 +85,7 @@ def test_a_loop_of_constants_vanishes() -> None:
         step = lambda i, s: ([either(b, x, [s], [code(b, 7)])[0]], [])  # noqa: E731
         return [loop(b, 3, [code(b, 7)], step)[0], b.Neg(x)]
 
-    LoopRewrite(build, {"x": X}, ConstantState()).gives("Identity", "Neg")
+    LoopRewrite(build, {"x": X}, FIXED).gives("Identity", "Neg")
 
 
 def test_states_that_are_inputs_stay() -> None:
@@ -93,97 +93,7 @@ def test_states_that_are_inputs_stay() -> None:
         step = lambda i, y: ([either(b, x, [y], [b.const(X)])[0]], [])  # noqa: E731
         return b.Neg(loop(b, 3, [x], step)[0])
 
-    Rewrite(build, {"x": X}, ConstantState()).nothing()
-
-
-@pytest.mark.parametrize("is_read", [False, True])
-def test_equal_results_of_branches(is_read: bool) -> None:
-    """Constants with the same bits, and values made before."""
-
-    def build(b: GraphBuilder, x: Value) -> list[Value]:
-        y = b.Exp(x)
-        first = [code(b, np.nan), y, code(b, 0.0), x]
-        second = [code(b, np.nan), y, code(b, -0.0), y]
-        made = either(b, x, first, second)
-        return [b.Neg(value) for value in made] if is_read else made
-
-    rewrite = Rewrite(build, {"x": X}, EqualBranches())
-    assert rewrite.fired
-    (node,) = (node for node in rewrite.model.graph if node.op_type == "If")
-    assert len(node.outputs) == 2
-
-
-def test_branches_without_another_result_vanish() -> None:
-    def build(b: GraphBuilder, x: Value) -> Value:
-        y = b.Exp(x)
-        return b.Neg(either(b, x, [y], [y])[0])
-
-    rewrite = Rewrite(build, {"x": X}, EqualBranches())
-    rewrite.gives("Exp", "Neg")
-
-
-def test_different_results_of_branches_stay() -> None:
-    def build(b: GraphBuilder, x: Value) -> list[Value]:
-        first, second = [x, code(b, 1, T.INT32)], [b.Exp(x), code(b, 2, T.INT32)]
-        return [b.Neg(value) for value in either(b, x, first, second)]
-
-    Rewrite(build, {"x": X}, EqualBranches()).nothing()
-
-
-def counting(first: np.ndarray, second: Callable[[GraphBuilder, Value], Value], to: int = 0) -> Any:
-    """An If that tells a number from others, and what is computed in its branches."""
-
-    def build(b: GraphBuilder, n: Value) -> Value:
-        with b.subgraph([], "equal") as equal:
-            equal.outputs.append(b.Identity(b.const(first)))
-        with b.subgraph([], "other") as other:
-            other.outputs.append(second(b, n))
-        graphs = {"then_branch": equal, "else_branch": other}
-        condition = b.Equal(n, b.const(np.array(to, np.int32)))
-        made: list[Value] = b.node("If", [condition], graphs, [(T.INT32, ())])
-        return b.Neg(made[0])  # type: ignore[no-any-return]
-
-    return build
-
-
-def plus_one(b: GraphBuilder, n: Value) -> Value:
-    return b.Add(n, b.scalar(1, T.INT32))  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize("n", [-1, 0, 1, 2**31 - 1])
-def test_a_number_that_a_branch_knows(n: int) -> None:
-    inputs = {"n": np.array(n, np.int32)}
-    rewrite = Rewrite(counting(np.array(1, np.int32), plus_one), inputs, EqualBranches())
-    rewrite.gives("Add", "Neg")
-    high = np.array(-(2**31), np.int32)  # the sum wraps
-    Rewrite(counting(high, plus_one, 2**31 - 1), inputs, EqualBranches()).gives("Add", "Neg")
-
-
-@pytest.mark.parametrize("n", [0, 1])
-def test_another_number_than_a_branch_knows(n: int) -> None:
-    inputs = {"n": np.array(n, np.int32)}
-    two = np.array(2, np.int32)
-    Rewrite(counting(two, plus_one), inputs, EqualBranches()).nothing()
-    Rewrite(counting(two, plus_one, 2), inputs, EqualBranches()).nothing()
-    divided = lambda b, n: b.Div(b.scalar(2, T.INT32), n)  # noqa: E731  (0 / 0 would fail)
-    if n:
-        Rewrite(counting(two, divided), inputs, EqualBranches()).nothing()
-
-
-def test_zeros_of_both_signs_are_equal() -> None:
-    """1 / s tells them apart: floats are left alone."""
-
-    def build(b: GraphBuilder, x: Value) -> Value:
-        with b.subgraph([], "equal") as equal:
-            equal.outputs.append(b.Identity(b.scalar(np.inf, T.FLOAT)))
-        with b.subgraph([], "other") as other:
-            other.outputs.append(b.Div(b.scalar(1, T.FLOAT), x))
-        graphs = {"then_branch": equal, "else_branch": other}
-        condition = b.Equal(x, b.scalar(0, T.FLOAT))
-        made: list[Value] = b.node("If", [condition], graphs, [(T.FLOAT, ())])
-        return b.Neg(made[0])  # type: ignore[no-any-return]
-
-    Rewrite(build, {"x": np.array(-0.0, np.float32)}, EqualBranches()).nothing()
+    Rewrite(build, {"x": X}, FIXED).nothing()
 
 
 def solver(x: Array) -> Any:
@@ -204,7 +114,7 @@ def solver(x: Array) -> Any:
 
 def test_a_solver() -> None:
     program = verified(solver, X)
-    assert program.report.rules["constant-state"] == 1
+    assert program.report.rules["partition-loop"]
     (loop,) = (node for node in program.model.graph if node.op_type == "Loop")
     assert [shape_of(x) for x in loop.attributes["body"].as_graph().inputs] == [(), (), (3,)]
 
@@ -224,5 +134,5 @@ def test_many_choices(count: int) -> None:
 
         return loop(b, 3, [x, b.scalar(2, T.FLOAT)], trip)
 
-    rewrite = LoopRewrite(build, {"x": np.array(0.5, np.float32)}, ConstantState())
+    rewrite = LoopRewrite(build, {"x": np.array(0.5, np.float32)}, FIXED)
     assert rewrite.fired

@@ -12,13 +12,13 @@ from loop_graphs import (
     loop,
     numbers,
 )
+from loop_parts import CHAIN
 from rewriting import model_of
 from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.loops.loop_fission import LoopFission
 from hlo2onnx.targets import load_target
 
 Value = oir.Value
@@ -52,7 +52,7 @@ def chained(
 
         return [b.Neg(x) for x in loop(b, count, [h, k], step, direct=direct)]
 
-    return LoopRewrite(build, {"h": numbers(2), "k": numbers(key)}, LoopFission())
+    return LoopRewrite(build, {"h": numbers(2), "k": numbers(key)}, CHAIN)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_chain_of_two_states_between_others() -> None:
         return [b.Neg(x) for x in loop(b, 4, [h, k, g, m], step)]
 
     inputs = {name: numbers(2) for name in "hkgm"}
-    run = LoopRewrite(build, inputs, LoopFission())
+    run = LoopRewrite(build, inputs, CHAIN)
     loops = [node for node in run.model.graph if node.op_type == "Loop"]
     assert [len(node.inputs) - 2 for node in loops] == [2, 2]
     first = loops[0].attributes["body"].as_graph()
@@ -108,7 +108,7 @@ def test_chains_have_one_shape_in_every_trip(extent: int | str, fires: bool) -> 
         return loop(b, 4, [h, free(b, k, extent), m], step)
 
     inputs = {"h": numbers(1), "k": numbers(3), "m": numbers(1)}
-    assert bool(LoopRewrite(build, inputs, LoopFission()).fired) == fires
+    assert bool(LoopRewrite(build, inputs, CHAIN).fired) == fires
 
 
 def test_a_chain_that_the_first_node_reads() -> None:
@@ -119,7 +119,7 @@ def test_a_chain_that_the_first_node_reads() -> None:
 
         return loop(b, 4, [h, k], step)
 
-    assert LoopRewrite(build, {"h": numbers(2), "k": numbers(2)}, LoopFission()).fired
+    assert LoopRewrite(build, {"h": numbers(2), "k": numbers(2)}, CHAIN).fired
 
 
 def test_nothing_else_is_left_in_a_loop_of_its_own() -> None:
@@ -130,7 +130,7 @@ def test_nothing_else_is_left_in_a_loop_of_its_own() -> None:
         return [b.Neg(x) for x in loop(b, 4, [h, k], step)]
 
     model = model_of(build, {"h": numbers(2), "k": numbers(2)})
-    assert apply_rules(model, [LoopFission()], load_target("ort-cpu"))
+    assert apply_rules(model, [CHAIN], load_target("ort-cpu"))
     first = next(node for node in model.graph if node.op_type == "Loop")
     body = first.attributes["body"].as_graph()
     assert len(body.inputs) == 3

@@ -12,17 +12,17 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from loop_graphs import outside_and_inside
+from loop_parts import EARLY, LATE
 from rewriting import Rewrite
 from verified import verified
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize, SinkStackedOutputs
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(7, 3, 4)).astype(np.float32)
 W = RNG.normal(size=(4, 4)).astype(np.float32)
-RULES = ("loop-vectorize", "sink-stacked-outputs")
+RULE = "partition-loop"
 V = RNG.normal(size=(4,)).astype(np.float32)
 
 
@@ -84,7 +84,7 @@ BATCHED: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", BATCHED)
 def test_work_on_rows_leaves_the_body(name: str, reverse: bool) -> None:
     run = Translated(recurrent(BATCHED[name], reverse=reverse), X)
-    assert run.rules["loop-vectorize"]
+    assert run.rules[RULE]
     assert +run.inside == Counter(Gather=1, Add=1, Tanh=1, Identity=2)
 
 
@@ -100,7 +100,7 @@ POSTPONED: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", POSTPONED)
 def test_work_for_stacks_follows_the_loop(name: str) -> None:
     run = Translated(recurrent(lambda row: row, POSTPONED[name]), X)
-    assert run.rules["sink-stacked-outputs"]
+    assert run.rules[RULE]
     assert +run.inside == Counter(Gather=1, Add=1, Tanh=1, Identity=2)
 
 
@@ -181,7 +181,7 @@ def test_nested_loops() -> None:
 
     run = Translated(function, X)
     assert run.outside["Loop"] == run.inside["Loop"] == run.inside["MatMul"] == 1
-    assert Translated(function, X, without=RULES).inside["MatMul"] == 1
+    assert Translated(function, X, without={RULE}).inside["MatMul"] == 1
     (body,) = (node for node in run.graph.all_nodes() if node.op_type == "Tanh")
     assert "MatMul" not in {node.op_type for node in body.graph or ()}
 
@@ -206,7 +206,7 @@ STAYS: dict[str, Callable[..., Any]] = {
 def test_the_rest_stays(name: str) -> None:
     args = (X, np.array([3], np.int32)) if name in ("trips-not-known", "condition") else (X,)
     run = Translated(STAYS[name], *args)
-    assert run.inside == Translated(STAYS[name], *args, without=RULES).inside
+    assert run.inside == Translated(STAYS[name], *args, without={RULE}).inside
 
 
 def test_no_trip_at_run_time() -> None:
@@ -284,7 +284,7 @@ def test_rows_in_a_shape_that_follows_from_values(width: int) -> None:
         return b.op("Loop", b.i64(3), None, body=body, types=[(oir.DataType.FLOAT, (3,))])
 
     x = RNG.normal(size=(3, width, 2)).astype(np.float32)
-    Rewrite(build, {"x": x, "k": np.array([4])}, LoopVectorize(), SinkStackedOutputs())
+    Rewrite(build, {"x": x, "k": np.array([4])}, EARLY, LATE)
 
 
 def test_large_rows_are_not_batched() -> None:
@@ -312,12 +312,12 @@ def test_gates_are_taken_apart_in_the_body() -> None:
     assert run.inside["Gather"] == 1 and run.inside["MatMul"] == 0
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_switched_off(rule: str) -> None:
+@pytest.mark.parametrize("name", [RULE, "loop-vectorize", "sink-stacked-outputs"])
+def test_switched_off(name: str) -> None:
     function = recurrent(lambda row: row @ W, lambda h: jnp.exp(h))
-    run = Translated(function, X, without={rule})
-    assert not run.rules[rule]
-    assert run.inside["Gemm" if rule == "loop-vectorize" else "Exp"]
+    run = Translated(function, X, without={name})
+    assert not run.rules[RULE]
+    assert run.inside["Gemm"] and run.inside["Exp"]
 
 
 def test_rows_too_large_to_batch_are_opened_once() -> None:

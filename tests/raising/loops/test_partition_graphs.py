@@ -21,10 +21,10 @@ from loop_graphs import (
     row,
     stacked,
 )
+from loop_parts import EARLY, LATE
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.loops.loop_to_scan import LoopToScan
-from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize, SinkStackedOutputs
 
 W = numbers(4, 4)
 WIDE = np.arange(20_000, dtype=np.float32)
@@ -68,7 +68,7 @@ LEFT: dict[str, tuple[Body, dict[str, int]]] = {
 @pytest.mark.parametrize("name", LEFT)
 def test_batched(name: str) -> None:
     body, inside = LEFT[name]
-    run = rewrite(body, LoopVectorize())
+    run = rewrite(body, EARLY)
     assert run.fired and +run.inside == Counter(inside)
 
 
@@ -85,18 +85,18 @@ def half(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value) -> Any:
 
 
 def test_two_parts_are_taken_apart_in_the_body() -> None:
-    run = rewrite(halves, LoopVectorize())
+    run = rewrite(halves, EARLY)
     assert run.inside["Gather"] == 1 and run.inside["Split"] == 2 and not run.inside["Exp"]
 
 
 def test_one_part_is_taken_apart_before() -> None:
-    run = rewrite(half, LoopVectorize())
+    run = rewrite(half, EARLY)
     assert run.inside["Gather"] == run.inside["Slice"] == 1 and not run.inside["Exp"]
 
 
 def test_what_broadcasts_by_itself_is_not_expanded_before() -> None:
     h = np.zeros((4, 4), np.float32)
-    run = rewrite(added(lambda b, x, i: expanded(b, row(b, x, i))), LoopVectorize(), h=h)
+    run = rewrite(added(lambda b, x, i: expanded(b, row(b, x, i))), EARLY, h=h)
     assert +run.inside == Counter(Gather=1, Expand=1, Add=1)
 
 
@@ -107,26 +107,26 @@ def test_what_does_not_broadcast_is_expanded_before() -> None:
         [b.slice(b.concat([h, expanded(b, row(b, x, i))], 0), [2], [6], axes=[0])],
         [],
     )
-    run = rewrite(body, LoopVectorize(), h=h)
+    run = rewrite(body, EARLY, h=h)
     assert +run.inside == Counter(Gather=1, Concat=1, Slice=1)
 
 
 def test_what_is_made_of_the_number_twice() -> None:
     body = added(lambda b, x, i: b.Mul(i, b.Add(i, b.i64(1))))
-    run = rewrite(body, LoopVectorize(), h=np.arange(4))
+    run = rewrite(body, EARLY, h=np.arange(4))
     assert +run.inside == Counter(Gather=1, Add=1)
 
 
 def test_a_cast_of_the_number_stays() -> None:
-    rewrite(added(lambda b, x, i: b.cast(i, FLOAT)), LoopVectorize()).nothing()
+    rewrite(added(lambda b, x, i: b.cast(i, FLOAT)), EARLY).nothing()
 
 
 def test_a_row_stays() -> None:
-    rewrite(added(row), LoopVectorize()).nothing()
+    rewrite(added(row), EARLY).nothing()
 
 
 def test_a_column_is_made_a_row() -> None:
-    run = rewrite(added(lambda b, x, i: row(b, x, i, axis=1)), LoopVectorize(), x=X[:4, :4].copy(),
+    run = rewrite(added(lambda b, x, i: row(b, x, i, axis=1)), EARLY, x=X[:4, :4].copy(),
                   count=4)  # fmt: skip
     assert not run.fired
 
@@ -149,13 +149,13 @@ WIDENED: dict[str, tuple[Callable[[GraphBuilder, oir.Value], oir.Value], bool]] 
 def test_rows_that_are_read_in_more_time_than_made(name: str) -> None:
     of, taken = WIDENED[name]
     h = np.zeros((1, WIDE.size), np.float32)
-    run = rewrite(wide(of), LoopVectorize(), h=h, x=X[:, :1].copy())
+    run = rewrite(wide(of), EARLY, h=h, x=X[:, :1].copy())
     assert run.fired and run.inside["Mul"] == (not taken)
 
 
 def test_rows_as_large_as_what_they_are_made_of() -> None:
     x = np.stack([WIDE] * 5)
-    run = rewrite(wide(lambda b, r: b.Abs(b.Neg(r))), LoopVectorize(), h=WIDE * 0, x=x)
+    run = rewrite(wide(lambda b, r: b.Abs(b.Neg(r))), EARLY, h=WIDE * 0, x=x)
     assert +run.inside == Counter(Gather=1, Add=1)
 
 
@@ -171,7 +171,7 @@ STACKS: dict[str, tuple[Body, dict[str, int]]] = {
 @pytest.mark.parametrize("name", STACKS)
 def test_stacks_without_the_loop(name: str) -> None:
     body, inside = STACKS[name]
-    run = rewrite(body, LoopVectorize())
+    run = rewrite(body, EARLY)
     assert run.fired and +run.inside == Counter(inside)
 
 
@@ -179,7 +179,7 @@ def test_two_stacks_keep_their_places() -> None:
     def body(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value) -> Any:
         return [b.Sin(h)], [b.Exp(row(b, x, i)), b.Cos(h), row(b, x, i), b.Tan(h)]
 
-    run = rewrite(body, LoopVectorize())
+    run = rewrite(body, EARLY)
     assert run.fired and +run.inside == Counter(Sin=1, Cos=1, Tan=1)
 
 
@@ -193,7 +193,7 @@ def test_random_numbers_are_drawn_in_each_trip() -> None:
 
         return loop(b, 5, [h], body)
 
-    LoopRewrite(build, {"h": H}, LoopVectorize(), opset=21).nothing()
+    LoopRewrite(build, {"h": H}, EARLY, opset=21).nothing()
 
 
 def test_a_stack_of_drawn_numbers_is_no_stack_of_one() -> None:
@@ -205,10 +205,10 @@ def test_a_stack_of_drawn_numbers_is_no_stack_of_one() -> None:
 
         return loop(b, 5, [h], body)
 
-    LoopRewrite(build, {"h": H}, LoopVectorize(), opset=21).nothing()
+    LoopRewrite(build, {"h": H}, EARLY, opset=21).nothing()
 
 
-@pytest.mark.parametrize("rule", [LoopVectorize(), SinkStackedOutputs(), LoopToScan()])
+@pytest.mark.parametrize("rule", [EARLY, LATE, LoopToScan()])
 def test_loops_with_a_condition_stay(rule: Any) -> None:
     body: Body = lambda b, x, i, h: ([b.Exp(row(b, x, i))], [b.Exp(h)])  # noqa: E731
     rewrite(body, rule, stopped=True).nothing()
@@ -249,14 +249,14 @@ POSTPONED: dict[str, tuple[Body, dict[str, int]]] = {
 @pytest.mark.parametrize("name", POSTPONED)
 def test_postponed(name: str) -> None:
     body, inside = POSTPONED[name]
-    run = rewrite(body, SinkStackedOutputs())
+    run = rewrite(body, LATE)
     assert run.fired and +run.inside == Counter(inside)
 
 
 def test_all_stacks_are_postponed_at_once() -> None:
     body: Body = lambda b, x, i, h: ([b.Sin(h)], [b.Exp(h), b.Abs(b.Neg(h))])  # noqa: E731
-    run = rewrite(body, SinkStackedOutputs())
-    assert run.fired == {"sink-stacked-outputs": 1}
+    run = rewrite(body, LATE)
+    assert run.fired == {"part": 1}
     assert +run.inside == Counter(Sin=1)
 
 
@@ -274,17 +274,17 @@ KEPT: dict[str, Body] = {
 
 @pytest.mark.parametrize("name", KEPT)
 def test_not_postponed(name: str) -> None:
-    rewrite(KEPT[name], SinkStackedOutputs()).nothing()
+    rewrite(KEPT[name], LATE).nothing()
 
 
 @pytest.mark.parametrize(("width", "fires"), [(40_000, True), (240_000, False)])
 def test_large_states_are_not_stacked_for_small_rows(width: int, fires: bool) -> None:
     body = stacked(lambda b, x, i, h: b.ReduceMax(h, b.i64([0]), keepdims=0))
-    run = rewrite(body, SinkStackedOutputs(), h=np.arange(width, dtype=np.float32) % 7)
+    run = rewrite(body, LATE, h=np.arange(width, dtype=np.float32) % 7)
     assert bool(run.fired) == fires
 
 
 def test_large_states_for_rows_half_as_large() -> None:
     body = stacked(lambda b, x, i, h: b.slice(b.Exp(h), [0], [120_000], axes=[0]))
-    run = rewrite(body, SinkStackedOutputs(), h=np.arange(240_000, dtype=np.float32) % 7)
+    run = rewrite(body, LATE, h=np.arange(240_000, dtype=np.float32) % 7)
     assert run.fired
