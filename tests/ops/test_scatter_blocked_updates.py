@@ -16,7 +16,6 @@ from hlo2onnx.ir.dims import symbol
 
 SMALL = {
     "scattered_elements": 64,
-    "scattered_block_elements": 16,
     "ordered_scatter_elements": 0,
 }
 COSTS = with_costs(**SMALL).costs
@@ -37,7 +36,7 @@ def pairs(count: int) -> Case:
 
 BLOCKS: list[tuple[Case, int]] = [
     (rows((3, 2), 40), 12),
-    (rows((1, 2), 40), 8),  # no fewer than `scattered_block_elements`
+    (rows((1, 2), 40), 8),  # no fewer than a quarter of `scattered_elements`
     (rows((3, 2), 32), 12),
     (rows((3, 2), 31), 0),  # too few updates
     (rows((5, 2), 40), 20),

@@ -24,7 +24,7 @@ VALUES = RNG.integers(-9, 9, COUNT).astype(np.float32)
 
 @pytest.fixture(autouse=True)
 def few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_costs(monkeypatch, checked_indices=64, narrow_indices=64)
+    use_costs(monkeypatch, many_elements=64)
 
 
 def translated(function: Callable[..., Any], *args: Any) -> hlo2onnx.OnnxProgram:

@@ -12,15 +12,15 @@ from rewriting import foreign, model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.replace import remove_unused
-from hlo2onnx.targets.legalize.carriers import carriers_of
-from hlo2onnx.targets.legalize.casts import collapse_casts, holds
-from hlo2onnx.targets.legalize.operand_types import (
+from hlo2onnx.targets.legalize.carriers import (
     apart_from_outputs,
     carried_inputs,
     carried_outputs,
+    carriers_of,
     same_type_inputs,
 )
-from hlo2onnx.targets.workarounds.cast_transposes import widen_before_transposing
+from hlo2onnx.targets.legalize.casts import collapse_casts, holds
+from hlo2onnx.targets.workarounds.graph_fusions import widen_before_transposing
 
 T = oir.DataType
 NARROW = [

@@ -19,6 +19,8 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.targets.costs import Costs
 
+_BLOCKS = 4
+"""Blocks of the fewest updates that are scattered in blocks."""
 COPY_RATIO = 4
 """A block has at least so many times the elements of the operand, which it copies. This bounds the
 copies on any runtime; it is no cost."""
@@ -32,7 +34,7 @@ def rows_of_a_block(n: ScatterDimensions, layout: Sequence[Axis], costs: Costs) 
     first = layout[0] if layout else None
     if total < costs.scattered_elements or not isinstance(first, Batch) or first.axis not in n.free:
         return 0
-    size = max(costs.scattered_block_elements, COPY_RATIO * _count(n.dims))
+    size = max(costs.scattered_elements / _BLOCKS, COPY_RATIO * _count(n.dims))
     length = _count([n.extent(first)])
     rows = max(int(size * length // total), 1)
     return rows if 2 * rows <= length else 0

@@ -70,7 +70,7 @@ def given_indices(
     if not elements or not places.is_narrow or not places.may_miss or None in region.combiners:
         return None
     count = math.prod(fixed(n.batch))
-    if count < em.costs.checked_indices or vector < rank_of(indices) - 1:
+    if count < em.costs.many_elements or vector < rank_of(indices) - 1:
         return None
     maker, parts = indices.producer(), [indices]
     if maker is not None and maker.op_type == "Concat":

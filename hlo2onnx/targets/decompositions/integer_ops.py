@@ -19,12 +19,10 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, rank_of, shape_of, static_shape
-from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
 from hlo2onnx.targets.decompositions.rounded_integers import is_rounded, where_rounded
 
 T = oir.DataType
-Outputs = oir.Value | Sequence[oir.Value] | None
-Decompose = Callable[[TargetBuilder, oir.Node], Outputs]
 
 
 def _first(node: oir.Node) -> oir.Value:

@@ -8,9 +8,13 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.replace import can_replace, replace
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
-from hlo2onnx.targets.legalize.carriers import MOVES
-from hlo2onnx.targets.legalize.operand_types import same_type_inputs
+from hlo2onnx.targets.legalize.carriers import MOVES, same_type_inputs
 from hlo2onnx.targets.target import Target
+
+# -- casts -----------------------------------------------------------------------------------------
+
+# Casts: detours for pairs without a kernel, and the removal of pairs that cancel.
+
 
 T = oir.DataType
 

@@ -264,7 +264,7 @@ class ShiftUnsigned(Rule):
         x, y = operands(node)
         dtype, size = dtype_of(x), size_of(node.outputs[0])
         need(dtype in UNSIGNED, "it divides other numbers", node)
-        need(size is not None and size >= b.costs.shifted_integers, "it divides few", node)
+        need(size is not None and size >= b.costs.many_elements, "it divides few", node)
         divisor = const_number(y)
         is_power = isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0
         need(is_power and shape_of(x) == shape_of(node.outputs[0]), "no power of two", y)

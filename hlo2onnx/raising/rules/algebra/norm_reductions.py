@@ -61,7 +61,7 @@ def reduced(
     need(dims, "its extents are not known, or it is a scalar", x)
     assert dims
     need(dtype_of(x) in _TYPES and b.supports(op_type, dtype_of(x)), "no kernel for its type", x)
-    need(0 < math.prod(dims) <= b.costs.norm_elements, "the kernel is slow, or x may be empty", x)
+    need(0 < math.prod(dims) <= b.costs.small_elements, "the kernel is slow, or x may be empty", x)
     terms = math.prod(dims[axis] for axis in axes)
     trailing = axes == tuple(range(rank_of(x) - len(axes), rank_of(x)))
     most = b.costs.inner_sum_terms if trailing else b.costs.outer_sum_terms

@@ -48,7 +48,7 @@ class TripTable(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         need(has_condition(node), "loop-vectorize takes it", node)
         most = needed(most_trips(node, b.facts), "it may make any number of trips", node)
-        need(0 < most <= min(b.costs.hoisted_elements, MOST_TRIPS), "it may make many trips", node)
+        need(0 < most <= min(b.costs.small_elements, MOST_TRIPS), "it may make many trips", node)
         need(_may_pay(node), _LITTLE, node)
         for is_constant in (True, False):
             tables = _Tables(b, node, most, is_constant)
@@ -153,7 +153,7 @@ class _Tables:
     def _is_cheap(self, node: oir.Node) -> bool:
         """Whether a table of its results takes no longer to compute than a row."""
         costs = self._b.costs
-        most = costs.threefry_written_elements if _draws(node) else costs.hoisted_elements
+        most = costs.threefry_written_elements if _draws(node) else costs.small_elements
         sizes = [size_of(x) for x in node.outputs]
         return all(size is not None and size * self._trips.count <= most for size in sizes)
 

@@ -18,6 +18,9 @@ from hlo2onnx.ir.values import (
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import first, maker_of
 
+_MOST_PLACES = 3
+"""Places along an axis of the largest kernel for which products of matrices may be faster."""
+
 
 class Window:
     """The kernel positions of a convolution of static size.
@@ -136,7 +139,7 @@ class ConvFilterGradient(Rule):
         need(dtype_of(x) == oir.DataType.FLOAT, "this type is not measured", x)
         need(weights.const_value is None, "the weights are constant", weights)
         window = Window(node)
-        need(max(window.places) <= b.costs.matmul_conv_places, "the kernel has more places", node)
+        need(max(window.places) <= _MOST_PLACES, "the kernel has more places", node)
         work = window.batch * prod(window.kernel)
         need(window.batch > 1 and work >= b.costs.matmul_conv_work, "it is small", node)
         return self._products(x, weights, window, b)
