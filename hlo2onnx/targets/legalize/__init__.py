@@ -29,12 +29,10 @@ from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
 from hlo2onnx.targets.decompositions import DECOMPOSITIONS
 from hlo2onnx.targets.legalize.carriers import (
     apart_from_outputs,
-    carried_inputs,
-    carried_outputs,
+    carried,
     carriers_of,
 )
 from hlo2onnx.targets.legalize.casts import (
-    cast_path,
     cast_through,
     collapse_casts,
     holds,
@@ -172,13 +170,19 @@ def _replace_node(
     for make in () if node.domain else workarounds.get(node.op_type, ()):
         if _replaced(node, builder, make):
             return True
-    if _decompose_newer(node, builder):
+    newer = newer_decomposition(node, builder.opset)
+    if newer is not None and _replaced(node, builder, newer):
         return True
     if fault := control_flow_fault(node, builder.target.flags, kernels.facts):
         return _refusal(node, f"{builder.target.name} runs no {fault}", NEXT)
     if node.domain or node.op_type in _STRUCTURAL or kernels.can_run(node):
         return False
-    if _decompose(node, builder) or _carry(node, kernels):
+    dtype = main_dtype(node)
+    assert dtype is not None
+    decompose = DECOMPOSITIONS.get((node.op_type, dtype))
+    if decompose is not None and _replaced(node, builder, decompose):
+        return True
+    if _carry(node, kernels):
         return True
     return _refusal(node, *_no_kernel(node, kernels))
 
@@ -192,12 +196,6 @@ def _guard(graph: oir.Graph, builder: TargetBuilder, facts: Facts, changes: Chan
             label = label_of(node)
             if _replaced(node, builder, partial(guard, facts=facts)):
                 changes.replaced(label, builder.made)
-
-
-def _decompose_newer(node: oir.Node, builder: TargetBuilder) -> bool:
-    """Decomposes a node whose operator the opset lacks; False for others."""
-    decompose = newer_decomposition(node, builder.opset)
-    return decompose is not None and _replaced(node, builder, decompose)
 
 
 def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:
@@ -229,21 +227,11 @@ def _name_of(make: Decompose) -> str:
 _TARGETS = "hlo2onnx.targets."
 
 
-def _decompose(node: oir.Node, builder: TargetBuilder) -> bool:
-    dtype = main_dtype(node)
-    assert dtype is not None
-    decompose = DECOMPOSITIONS.get((node.op_type, dtype))
-    return decompose is not None and _replaced(node, builder, decompose)
-
-
 def _carry(node: oir.Node, kernels: Kernels) -> bool:
     """Computes the node in other element types; False if there are none."""
     builder = kernels.builder
     if node.op_type == "Cast":
-        path = cast_path(node, builder.target, builder.opset)
-        if path is not None:
-            cast_through(node, path, builder)
-        return path is not None
+        return _replaced(node, builder, cast_through)
     if kernels.can_compute(node):
         return all(_match(node, *pair, builder) for pair in kernels.unmatched(node))
     dtype, key = main_dtype(node), node_key(node)
@@ -298,13 +286,13 @@ def _in_carrier(
     inputs = list(node.inputs)
     before = len(builder.made)
     with builder.before(node):
-        for index in carried_inputs(node, builder.opset):
+        moved, results = carried(node, builder.opset)
+        for index in moved:
             x = inputs[index]
             if x is not None and dtype_of(x) == dtype:
                 inputs[index] = builder.cast(x, carrier)
-        carried = carried_outputs(node, builder.opset)
         types: list[ValueType] = [
-            (carrier if index in carried else dtype_of(value), shape_of(value))
+            (carrier if index in results else dtype_of(value), shape_of(value))
             for index, value in enumerate(node.outputs)
         ]
         made = builder.copy_of(node, inputs, types)

@@ -9,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import schema_of
 from hlo2onnx.ir.values import FLOATS, INTEGERS
-from hlo2onnx.targets.target import MAIN_PARAMETER, OUTPUT, main_dtype
+from hlo2onnx.targets.target import MAIN_PARAMETER, main_dtype, parameter
 
 # -- carriers --------------------------------------------------------------------------------------
 
@@ -104,25 +104,20 @@ def carriers_of(op_key: str, dtype: oir.DataType) -> Sequence[oir.DataType]:
 
 
 def _main_variable(schema: Any) -> str:
-    position = MAIN_PARAMETER.get(schema.name, 0)
-    parameter = schema.outputs[0] if position == OUTPUT else schema.inputs[position]
-    return str(parameter.type_str)
+    return str(parameter(schema, MAIN_PARAMETER.get(schema.name, 0)).type_str)
 
 
-def _positions(values: Sequence[Any], parameters: Sequence[Any], variables: set[str]) -> list[int]:
-    """Positions of the values whose type variable is one of these."""
+def _variables(values: Sequence[Any], parameters: Sequence[Any]) -> list[str]:
+    """The type variable of each of these inputs or outputs; the last parameter may be repeated."""
     last = len(parameters) - 1
-    return [
-        index
-        for index in range(len(values))
-        if str(parameters[min(index, last)].type_str) in variables
-    ]
+    return [str(parameters[min(index, last)].type_str) for index in range(len(values))]
 
 
 def same_type_inputs(node: oir.Node, opset: int) -> list[int]:
     """Positions of the inputs whose type variable is the operator's main one."""
     schema = schema_of(node.op_type, opset)
-    return _positions(node.inputs, schema.inputs, {_main_variable(schema)})
+    variables, main = _variables(node.inputs, schema.inputs), _main_variable(schema)
+    return [index for index, variable in enumerate(variables) if variable == main]
 
 
 def apart_from_outputs(node: oir.Node, position: int, opset: int) -> list[int]:
@@ -137,28 +132,21 @@ def apart_from_outputs(node: oir.Node, position: int, opset: int) -> list[int]:
     return [at for at, (other, x) in enumerate(present) if other == variable and x is not None]
 
 
-def carried_inputs(node: oir.Node, opset: int) -> list[int]:
-    """Positions of the inputs that change type when the node is carried: those of the main type
-    variable, and floats of the same type under another variable (the exponent of Pow, the scale of
-    BatchNormalization), which no kernel takes with a wider main operand."""
-    schema = schema_of(node.op_type, opset)
-    return _positions(node.inputs, schema.inputs, _carried_variables(node, schema))
-
-
-def carried_outputs(node: oir.Node, opset: int) -> list[int]:
-    """Positions of the outputs of those type variables."""
-    schema = schema_of(node.op_type, opset)
-    return _positions(node.outputs, schema.outputs, _carried_variables(node, schema))
-
-
-def _carried_variables(node: oir.Node, schema: Any) -> set[str]:
-    variables = {_main_variable(schema)}
-    dtype = main_dtype(node)
+def carried(node: oir.Node, opset: int) -> tuple[list[int], list[int]]:
+    """Positions of the inputs and of the outputs that change type when the node is carried: those
+    of the main type variable, and floats of the same type under another variable (the exponent of
+    Pow, the scale of BatchNormalization), which no kernel takes with a wider main operand."""
+    schema, dtype = schema_of(node.op_type, opset), main_dtype(node)
+    inputs, outputs = (
+        _variables(node.inputs, schema.inputs),
+        _variables(node.outputs, schema.outputs),
+    )
+    moved = {_main_variable(schema)}
     if dtype in FLOATS:
-        last = len(schema.inputs) - 1
-        variables |= {
-            str(schema.inputs[min(index, last)].type_str)
-            for index, x in enumerate(node.inputs)
-            if x is not None and x.dtype == dtype
-        }
-    return variables
+        pairs = zip(inputs, node.inputs, strict=True)
+        moved |= {variable for variable, x in pairs if x is not None and x.dtype == dtype}
+
+    def of(variables: Sequence[str]) -> list[int]:
+        return [index for index, variable in enumerate(variables) if variable in moved]
+
+    return of(inputs), of(outputs)

@@ -63,16 +63,13 @@ def _of_each_kind(graphs: Sequence[oir.Graph]) -> list[oir.Node]:
 
 def _types(graphs: Sequence[oir.Graph]) -> list[oir.DataType]:
     """The element types of all values."""
-    found: dict[oir.DataType, None] = {}
+    found: dict[oir.Value | None, None] = {}
     for graph in graphs:
-        found.update(
-            (x.dtype, None) for x in (*graph.inputs, *graph.outputs) if x.dtype is not None
-        )
+        found.update(dict.fromkeys((*graph.inputs, *graph.outputs)))
         for node in all_nodes(graph):
-            for x in (*node.outputs, *node.inputs):
-                if x is not None and x.dtype is not None:
-                    found[x.dtype] = None
-    return list(found)
+            found.update(dict.fromkeys((*node.outputs, *node.inputs)))
+    types = (x.dtype for x in found if x is not None)
+    return list(dict.fromkeys(dtype for dtype in types if dtype is not None))
 
 
 def _is_newer_type(dtype: oir.DataType, target: Target, opset: int, newest: int) -> bool:

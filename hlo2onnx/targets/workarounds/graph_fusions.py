@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -192,11 +192,8 @@ def _feeds_product(value: oir.Value) -> bool:
 
 
 def spell_out_axes(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
-    """A Pad that a MaxPool reads with its axes as an input, which the runtime does not match; None
-    for others.
-
-    In opsets whose Pad has no axes, a further axis of extent 1 in front has the same effect.
-    """
+    """A Pad that a MaxPool reads with one more axis, of extent 1 and in front, which the runtime
+    does not match; None for others."""
     if node.attributes.get_string("mode", "constant") != "constant":
         return None
     if not any(user.op_type == "MaxPool" for user in node.outputs[0].consumers()):
@@ -211,28 +208,12 @@ def spell_out_axes(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
     padded = {axis % rank_of(x): pair for axis, pair in pairs if any(pair)}
     if not padded:
         return None
-    return (_in_front if builder.opset < FORM_OPSET else _named)(builder, node, padded, value)
-
-
-_Widths = Mapping[int, tuple[int, int]]
-"""By axis, how many elements come before and after."""
-
-
-def _named(b: GraphBuilder, node: oir.Node, widths: _Widths, value: oir.Value | None) -> oir.Value:
     result = node.outputs[0]
-    pads = [widths[axis][end] for end in (0, 1) for axis in widths]
-    inputs = [node.inputs[0], b.i64(pads), value, b.i64(list(widths))]
-    return b.op("Pad", *inputs, types=[(dtype_of(result), shape_of(result))])
-
-
-def _in_front(
-    b: GraphBuilder, node: oir.Node, widths: _Widths, value: oir.Value | None
-) -> oir.Value:
-    x, result = node.inputs[0], node.outputs[0]
-    assert x is not None
-    pads = [widths.get(axis - 1, (0, 0))[end] for end in (0, 1) for axis in range(rank_of(x) + 1)]
+    edges = [padded.get(axis - 1, (0, 0))[end] for end in (0, 1) for axis in range(rank_of(x) + 1)]
     types = [(dtype_of(result), (1, *shape_of(result)))]
-    return b.squeeze(b.op("Pad", b.unsqueeze(x, [0]), b.i64(pads), value, types=types), [0])
+    return builder.squeeze(
+        builder.op("Pad", builder.unsqueeze(x, [0]), builder.i64(edges), value, types=types), [0]
+    )
 
 
 # -- clamps ----------------------------------------------------------------------------------------
