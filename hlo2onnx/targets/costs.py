@@ -111,9 +111,11 @@ class Costs:
     """Multiplications for each place of the kernel from which on a convolution with a computed
     kernel of few places is faster as products of matrices: at 3 places along each axis they take
     0.25 to 0.7 of its time, at 5 up to 2 times."""
-    pool_window: float = 1024
-    """Elements of the largest window of a MaxPool, or of a sum made by Conv: they take time in
-    proportion to the product of the window's extents, axis by axis to its logarithm."""
+    max_pool_window: float = 1024
+    """Elements of the largest window of a MaxPool. It takes time in proportion to the product of
+    the window's extents, pooling axis by axis to its logarithm."""
+    conv_pool_window: float = 1024
+    """The same for sums over windows, made by Conv."""
     scattered_elements: float = math.inf
     """Updates with fewer elements are scattered at once, others in blocks of a quarter, whose
     indices stay in the cache: 2 to 3 times as fast."""

@@ -59,7 +59,7 @@ def extreme_pool(
         (largest or combiner == Combiner.MINIMUM)
         and dtype_of(x) in (MAX_POOL_TYPES if largest else NEGATED_TYPES)
         and 1 <= len(pooled) <= 3
-        and _size(axes) <= em.costs.pool_window
+        and _size(axes) <= em.costs.max_pool_window
         and all(axis.gap == 1 and axis.is_narrow and axis.always_holds for axis in axes)
         and not any(map(_accumulates, axes))
     )
@@ -80,7 +80,7 @@ def sum_pool(em: Emitter, x: oir.Value, axes: Sequence[WindowAxis]) -> oir.Value
     pooled = _pooled(axes)
     if dtype_of(x) not in SUMMED_TYPES or not 1 <= len(pooled) <= 3:
         return None
-    if _size(axes) > em.costs.pool_window or all(axes[number].count == 1 for number in pooled):
+    if _size(axes) > em.costs.conv_pool_window or all(axes[number].count == 1 for number in pooled):
         return None
     if any(map(_accumulates, axes)):
         return None
