@@ -49,9 +49,9 @@ from hlo2onnx.runtime.metadata import describe_model
 from hlo2onnx.runtime.output_paths import output_folder, writing
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.legalize import legalize
-from hlo2onnx.targets.legalize.oldest_opset import oldest_opset
+from hlo2onnx.targets.legalize.opsets import oldest_opset
 from hlo2onnx.targets.threads import is_for_one_thread
-from hlo2onnx.targets.workarounds.constant_conditions import conceal_conditions
+from hlo2onnx.targets.workarounds.constants import conceal_conditions
 
 WEIGHTS = "hlo2onnx.weights"
 """Metadata of a model: the paths of the parameters that an initializer is made of, by its name, as
@@ -188,6 +188,10 @@ def _choose_opset(model: oir.Model, target: Target, report: Report) -> None:
     model.ir_version, report.opset = ir_version(opset), opset
 
 
+_REPORTED_NODES = 100
+"""Nodes that one op becomes, from which it is reported."""
+
+
 def diagnose(source: Source, options: Options) -> tuple[oir.Model | None, Report, Diagnosis]:
     """Translates a loaded program as far as possible.
 
@@ -201,7 +205,7 @@ def diagnose(source: Source, options: Options) -> tuple[oir.Model | None, Report
     """
     target = _target(options)
     report = Report(source=source.description, target=target.name)
-    diagnosis = Diagnosis(target.costs.reported_expansion_nodes)
+    diagnosis = Diagnosis(_REPORTED_NODES)
     with _without_collections():
         try:
             model = _lowered(source, options, target, report, _Dump(None), diagnosis)

@@ -98,7 +98,7 @@ def erf_inv(em: Emitter, op: Op) -> list[Parts]:
     from_middle = em.Sub(w, em.scalar(2.5, T.FLOAT))
     from_end = em.Sub(em.Sqrt(w), em.scalar(3.0, T.FLOAT))
     size = size_of(x)
-    if size is not None and size <= em.costs.selected_coefficients:
+    if size is not None and size <= em.costs.small_elements:
         p = _selected(em, is_near, em.Where(is_near, from_middle, from_end), size)
     else:
         near, far = ([em.scalar(c, T.FLOAT) for c in each] for each in (_NEAR, _FAR))

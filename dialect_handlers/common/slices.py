@@ -197,7 +197,7 @@ def write_window(
     rows = product(sizes[: partial[-1] + 1])
     # Slices of a Concat at known places are slices of its parts, of ScatterND they are not.
     moves = any(not isinstance(starts.get(axis, 0), int) for axis in partial)
-    is_small = at_most(product(dims), int(em.costs.scattered_whole_elements))
+    is_small = at_most(product(dims), int(em.costs.small_elements))
     scatters = (moves and is_small) or is_small_part(em, sizes, dims)
     if isinstance(rows, int) and rows <= MOST_ROWS and scatters:
         return _scattered(em, x, update, starts, partial[-1] + 1)

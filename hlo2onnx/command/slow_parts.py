@@ -16,6 +16,10 @@ from hlo2onnx.ir.values import attributes_of, const_of
 from hlo2onnx.lowering.diagnosis import Expansion
 from hlo2onnx.targets.costs import Costs
 
+_LOOP_NODES = 20_000
+"""Nodes that a loop runs, over all trips, from which it is reported. They take 40 ms."""
+_TRIP_BYTES = 1 << 28
+"""Bytes that one operator copies in a loop, over all trips, from which it is reported."""
 _FREE = ("Constant", "Identity")
 _SCATTERS = ("ScatterElements", "ScatterND", "TensorScatter")
 _SHORTER = "use fewer trips, or compute with whole arrays: jax.vmap instead of jax.lax.scan"
@@ -104,7 +108,7 @@ def _loops(node: oir.Node, costs: Costs, scopes: tuple[str, ...]) -> Iterator[Sl
     trips, trip = known_trips(node), _runs(body)
     total = trip.nodes * (1 if trips is None else trips)
     is_known = trips is not None and trip.is_known
-    if is_known and total < costs.reported_loop_nodes:
+    if is_known and total < _LOOP_NODES:
         return
     if trips is None:
         why = f"the count of its trips depends on data; {trip.nodes:,} nodes run in each"
@@ -177,7 +181,7 @@ def _copies(node: oir.Node, costs: Costs, trips: int) -> Iterator[SlowPart]:
     if trips == 1 or node.op_type not in _SCATTERS:
         return
     size = _bytes(node.outputs[0])
-    if size * trips >= costs.reported_trip_bytes:
+    if size * trips >= _TRIP_BYTES:
         yield SlowPart(
             "copy in a loop",
             f"{node.op_type} copies {size / 1e6:,.3g} MB in each of {trips:,} trips",

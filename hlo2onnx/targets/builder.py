@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
@@ -48,3 +50,9 @@ class TargetBuilder(GraphBuilder):
     def supports(self, op_type: str, dtype: oir.DataType) -> bool:
         """Whether the target runs this operator on this element type."""
         return self.target.supports(op_type, dtype, self.opset)
+
+
+Outputs = oir.Value | Sequence[oir.Value] | None
+"""What replaces the outputs of a node; None where nothing does."""
+Decompose = Callable[[TargetBuilder, oir.Node], Outputs]
+"""Makes other nodes in place of a node, which it does not change."""

@@ -17,6 +17,19 @@ class Costs:
 
     # -- nodes ------------------------------------------------------------------------------------
 
+    small_elements: float = 2048
+    """Elements of the largest tensor for which the count of nodes matters, and not what they do for
+    each element: for it, ReduceL2 and ReduceLogSumExp replace several operators (half the time at
+    256 elements, 1.4 times at 4,096), Where selects coefficients or writes a window that may lie
+    outside, ScatterND copies the whole tensor for a window, and a table for all trips of a loop
+    takes no longer than one row."""
+    many_elements: float = math.inf
+    """Elements from which on another operator, or one more, is faster for each: GatherElements than
+    Gather or GatherND (1,000,000 numbers take 0.6, 1.9 and 5.5 ms), BitShift than a division by 2^k
+    (0.3 and 1.4 ms for 1,000,000 of u32), indices in i32 than in i64 (Where takes 0.2 and 10.5 ms
+    for 1,000,000), an If over the extremes of indices than clamping each (0.66 and 1.2 ms for
+    100,000 pairs)."""
+
     joined_elements_per_node: float = math.inf
     """Elements that are joined and parted again in the time that a node takes to start."""
     copied_elements_per_node: float = math.inf
@@ -27,26 +40,9 @@ class Costs:
     """ScatterND writes a window of at most 1 / this of a tensor: it copies the tensor once. A
     larger window is put between slices: they copy it twice, but need no index for each row."""
 
-    selected_coefficients: float = math.inf
-    """Largest tensor for which Where selects each coefficient of one of two polynomials. Of more
-    elements, both are computed: Where takes four times as long as Mul and Add together."""
     threefry_written_elements: float = 0
     """Most numbers for which the rounds of Threefry are written out, not a Scan over groups of
-    rounds: 29 and 40 µs for 8 numbers, 44 and 52 µs for 256."""
-    threefry_matmul_elements: float = 64
-    """Most of these numbers whose rotations are products with a matrix, two nodes instead of three:
-    29 and 36 µs for 8 numbers, 48 and 41 µs for 128."""
-    scattered_whole_elements: float = 0
-    """A tensor with at most so many elements is copied by ScatterND for a window of any size at a
-    computed place: one node instead of two Slices, an Add and a Concat."""
-    masked_elements: float = 0
-    """A window of extent 1 that may lie outside of a tensor with at most so many elements is
-    written by Where with a comparison for each element: two nodes, which take 1.9 µs for 512
-    elements, instead of nine."""
-
-    bounded_extreme_elements: float = 0
-    """Largest operand of a ReduceMax or ReduceMin that loses NaN, and to which Max or Min bring it
-    back: one node less, but Max and Min of many elements take longer than Relu. 0: they lose it."""
+    rounds: 29 and 40 µs for 8 numbers."""
 
     # -- threads ----------------------------------------------------------------------------------
 
@@ -80,31 +76,12 @@ class Costs:
     nested_row_bytes: float = math.inf
     """The same for the rows of an inner loop, where all rows do not fit into the cache: rows of
     256 bytes are 25 times as fast at once, rows of more than this half as fast."""
-    hoisted_elements: float = 0
-    """Elements of a table that take no longer to compute than one element."""
-    hoisted_ratio: float = 1
-    """Elements of a larger table that may be computed for each element that a trip reads."""
-
-    # -- what `hlo2onnx.check` reports -------------------------------------------------------------
 
     node_nanoseconds: float = 0
     """Time that a node on small tensors takes in a loop: 1,000 to 2,500 on one core. 0: unknown."""
-    reported_loop_nodes: float = 20_000
-    """Nodes that a loop runs, over all trips, from which it is reported. They take 40 ms."""
-    reported_trip_bytes: float = 1 << 28
-    """Bytes that one operator copies in a loop, over all trips, from which it is reported."""
-    reported_expansion_nodes: float = 100
-    """Nodes that one op becomes, from which it is reported."""
 
     # -- one operator in place of several ---------------------------------------------------------
 
-    tiled_elements: float = 0
-    """Elements that Tile must copy at once. One element 65,536 times takes 120 µs, Expand 15 µs;
-    from this number on, Tile takes half the time of Reshape, Expand and Reshape."""
-    short_rows: float = 0
-    """Longest rows with which an element each is not combined by broadcasting: an Add of 400,000
-    numbers takes 1.0 ms in rows of 2 and 0.27 ms in rows of 8, and 0.06 ms if the rows are the
-    first axis; Where takes 6.2 and 1.6 ms."""
     padded_elements: float = math.inf
     """Largest tensor whose borders are made by Pad, which copies it, and not by ScatterND."""
     channel_norm_extent: float = 0
@@ -113,92 +90,37 @@ class Costs:
     channel_norm_elements: float = math.inf
     """Largest tensor for this: 96 x 56 x 56 take 241 µs instead of 359, 4 x 128 x 28 x 28 take 342
     instead of 287, as the Transposes leave the cache."""
-    log_sum_exp_elements: float = math.inf
-    """Largest operand of ReduceLogSumExp, which takes one exponential after the other: half the
-    time of the operators it replaces at 256 elements, 1.4 times at 4,096, 8 times at 1,000,000."""
-    norm_elements: float = math.inf
-    """Largest operand of ReduceL1, ReduceL2 and ReduceSumSquare. Of 200,000 elements they take
-    three times as long as the operators they replace."""
     linear_resize_work: float = 0
     """Multiplications for each element of the result, as products with interpolation matrices, from
     which on a linear Resize with channels second is as fast as these products."""
     antialiased_resize_work: float = 0
-    """The same for a linear Resize with antialias."""
-    cubic_resize_work: float = 0
-    """The same for a cubic Resize with antialias."""
+    """The same for a linear or cubic Resize with antialias."""
     matvecs: float = math.inf
     """Fewest products of small matrices with a vector each that elementwise products and sums are
     faster for: 10,000 of 8 x 8 take 0.2 ms, by MatMul 0.55 ms."""
     matvec_elements: float = 0
-    """Elements of the largest such matrix."""
-    transposed_matrix_elements: float = 0
-    """Elements of the largest matrix that is transposed in front of a loop, which multiplies it by
-    vectors: 0.6 µs for each product, and 1.1 µs with a node before it and one behind it."""
-    dot_terms: float = 0
-    """Terms of the largest products of vectors with a vector each that Mul and ReduceSum compute.
-    MatMul takes two more nodes, which make rows and columns of them."""
+    """Elements of the largest such matrix, and terms of the largest products of vectors with a
+    vector each that Mul and ReduceSum compute: MatMul takes two more nodes there."""
     integer_matmul_work: float = math.inf
     """Multiplications of a product of i32 matrices from which on products of their parts in f64 are
     faster: 0.17 and 0.22 ms for 128 x 128, 0.75 and 1.75 ms for 256 x 256."""
-    matmul_conv_kernel: float = math.inf
-    """Elements of a kernel that is computed in each call, for each element of the image and the
-    result, from which on products take it as it is and Conv would transpose it: 3 x 3 x 512 x 512
-    for an image of 4 x 4 takes 0.65 ms instead of 3.1, 3 x 3 x 64 x 64 for 32 x 32 takes 0.4 ms in
-    both ways."""
     max_pool_window: float = 1024
     """Elements of the largest window of a MaxPool. It takes time in proportion to the product of
     the window's extents, pooling axis by axis to its logarithm."""
     conv_pool_window: float = 1024
     """The same for sums over windows, made by Conv."""
-    gathered_scalars: float = math.inf
-    """Numbers from which on one GatherElements is faster than Gather or GatherND. Of 1,000,000 it
-    takes 0.6 ms, Gather 1.9 ms, GatherND with pairs of indices 5.5 ms; rows of 16 numbers take
-    Gather half the time of GatherND."""
-    shifted_integers: float = math.inf
-    """Unsigned integers from which on BitShift is faster than a division by 2^k: 0.3 and 1.4 ms for
-    1,000,000 of u32."""
     ordered_scatter_elements: float = 0
     """Elements of updates up to which ScatterND surely works in one thread, in order: updates may
     then have equal targets. The prober measures it, with a factor of two in hand. 0: none."""
     ordered_scatter_copies: float = 1
     """Elements of an operand that may be copied for each element of updates that such a ScatterND
     takes: ScatterElements takes 4 to 12 ns for an element, a copy 0.2 ns."""
-    narrow_indices: float = math.inf
-    """Indices from which on their arithmetic is in i32, one column after the other: of 1,000,000
-    numbers Where takes 10.5 ms in i64 and 0.2 ms in i32, Min 7 ms and 0.2 ms."""
-    selected_elements: float = math.inf
-    """Elements from which on integers are chosen by arithmetic where `Flags.slow_where`: 1,000,000
-    take 0.4 ms, and with Where 0.7 ms or, if the conditions are random, 7 ms."""
-    transposed_batch: float = math.inf
-    """Fewest small matrices that are transposed with the batch last, where
-    `Flags.slow_transposes`: it takes five nodes instead of one."""
-    transposed_elements: float = 0
-    """Elements of the largest such matrix: 1,000 of 6 x 6 take 27 instead of 390 µs, of 16 x 16 220
-    instead of 310, of 32 x 32 twice as long as at once."""
-    moved_elements: float = math.inf
-    """Elements from which on a Transpose that moves several axes becomes moves of one axis each,
-    where `Flags.slow_transposes`: 3 x 3 x 64 x 64 to 64 x 64 x 3 x 3 takes 150 and 30 µs, of 512
-    x 512 channels 38 and 3 ms."""
-    moved_row: float = 1
-    """Elements of the shortest row that a Gather then moves at once."""
-    sorted_elements: float = math.inf
-    """Integers of one row that are sorted by halves where `Flags.sequential_top_k`."""
-    counted_elements: float = math.inf
-    """Integers of one row that are counted instead of compared where `Flags.sequential_top_k`, if
-    they are close together."""
-    reduced_booleans: float = math.inf
-    """Booleans that are reduced as bytes where `Flags.slow_boolean_reductions`."""
     ranked_elements: float = 64
     """Longest axis that is sorted by n * n comparisons at once, not by the steps of a sorting
     network, if the comparator is no known one."""
     dft_stage: float = 1 << 20
     """What one more stage of a Fourier transform costs, in multiplications for each element.
     Measured with 8 to 64 rows of 64 to 16,384 elements, f32 and f64."""
-    dft_rows: float = 0
-    """Fewer rows than this, times a matrix that is not in the cache, take as long as loading the
-    matrix: twice the time for each multiplication."""
-    dft_cached_length: float = 0
-    """Rows of the largest matrix of a Fourier transform that stays in the cache."""
 
     # -- terms of float sums, where `Flags.naive_sums` --------------------------------------------
 
@@ -252,10 +174,9 @@ class Flags:
     """RNN is slower than a Loop (7 times at 256 trips, batch 4, width 128: 6.0 and 0.9 ms)."""
     sequential_top_k: bool = False
     """TopK sorts a row in one thread, however long it is."""
-    slow_boolean_reductions: bool = False
-    """ReduceMax and ReduceMin of booleans take longer than those of bytes."""
     slow_transposes: bool = False
-    """Transpose takes 0.2 to 0.4 µs for each of many small matrices."""
+    """Transpose takes 0.2 to 0.4 µs for each of many small matrices, and copies element by element
+    where several axes move."""
     slow_where: bool = False
     """Where takes a branch for each element: 10 times as long where the conditions are random. So
     does ONNX Runtime 1.32; in 1.31 arithmetic takes 1.6 times as long as Where."""

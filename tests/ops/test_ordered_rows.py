@@ -20,7 +20,7 @@ from dialect_handlers.common.scatter_updates import Region
 from dialect_handlers.stablehlo.scatter.handler import rows_at_once
 from hlo2onnx.ir.dims import symbol
 
-SMALL = {"ordered_scatter_elements": 24, "ordered_scatter_copies": 4, "narrow_indices": 8}
+SMALL = {"ordered_scatter_elements": 24, "ordered_scatter_copies": 4, "many_elements": 8}
 COSTS = with_costs(**SMALL).costs
 N = symbol("n", positive=True)
 

@@ -97,7 +97,7 @@ def test_nodes(name: str) -> None:
     assert " ".join(node.op_type for node in run.program.model.graph) == NODES[name]
 
 
-ELEMENTS = int(load_target("ort-cpu").costs.masked_elements)
+ELEMENTS = int(load_target("ort-cpu").costs.small_elements)
 NEAR_MISSES = {
     "large": Case((2, ELEMENTS), (2, 1), (2,), (1,), 1, (), (1,), ((0, 0),)),
     "two windows": Case((4, 7), (4, 2, 1), (4, 2), (1,), 2, (), (1,), ((0, 0),)),

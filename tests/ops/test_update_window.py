@@ -17,7 +17,7 @@ from hlo2onnx.ir.dims import symbol
 from hlo2onnx.targets import load_target
 
 SMALL_PART = int(load_target("ort-cpu").costs.scattered_part)
-WHOLE = int(load_target("ort-cpu").costs.scattered_whole_elements)
+WHOLE = int(load_target("ort-cpu").costs.small_elements)
 SCATTERED, CONSTANT = ["Add", "ScatterND"], ["ScatterND"]
 
 

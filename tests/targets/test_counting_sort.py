@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from against_xla import against_jax
 from jax import lax
-from target_costs import use_costs
+
+from hlo2onnx.targets.workarounds import slow_sorts
 
 LOW, HIGH = -(2**31), 2**31 - 1
 SIZE = 12
@@ -18,7 +19,8 @@ SIZE = 12
 
 @pytest.fixture(autouse=True)
 def few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_costs(monkeypatch, counted_elements=2, sorted_elements=10**9)
+    monkeypatch.setattr(slow_sorts, "_COUNTED_ELEMENTS", 2)
+    monkeypatch.setattr(slow_sorts, "_SORTED_ELEMENTS", 10**9)
 
 
 def numbers(low: int, high: int, size: int = SIZE) -> np.ndarray:
@@ -96,7 +98,8 @@ def test_axes_of_one(shape: tuple[int, ...]) -> None:
 
 def test_both_branches_with_halves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Integers that are far apart are sorted by halves where that is faster."""
-    use_costs(monkeypatch, counted_elements=2, sorted_elements=2)
+    monkeypatch.setattr(slow_sorts, "_COUNTED_ELEMENTS", 2)
+    monkeypatch.setattr(slow_sorts, "_SORTED_ELEMENTS", 2)
     for row in (numbers(0, 5), numbers(0, 10**6)):
         run = against_jax(jnp.sort, row).bit_exact()
         assert run.nodes["ScatterElements"] == 2 and run.nodes["Max"]
@@ -128,9 +131,9 @@ def test_what_stays(name: str) -> None:
 
 
 def test_few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_costs(monkeypatch, counted_elements=SIZE + 1)
+    monkeypatch.setattr(slow_sorts, "_COUNTED_ELEMENTS", SIZE + 1)
     against_jax(jnp.sort, numbers(0, 3)).bit_exact().has_no("If")
-    use_costs(monkeypatch, counted_elements=SIZE)
+    monkeypatch.setattr(slow_sorts, "_COUNTED_ELEMENTS", SIZE)
     assert against_jax(jnp.sort, numbers(0, 3)).bit_exact().nodes["If"] == 1
 
 

@@ -13,7 +13,7 @@ from against_xla import against_xla
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.runtime.sessions import OrtProgram
-from hlo2onnx.targets.decompositions.f64_functions import F64_FUNCTIONS
+from hlo2onnx.targets.decompositions.functions import F64_FUNCTIONS
 
 ENDS = np.array([0.0, -0.0, 1, -1, 2, -2, 711, -711, 1e-300, -1e-300, 1.7e308, -1.7e308])
 ENDS = np.concatenate([ENDS, [np.inf, -np.inf, np.nan]])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hlo2onnx
-from hlo2onnx.targets.decompositions.f32_functions import F32_FUNCTIONS
+from hlo2onnx.targets.decompositions.functions import F32_FUNCTIONS
 
 Exact = Callable[[np.ndarray], np.ndarray]
 

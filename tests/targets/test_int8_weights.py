@@ -11,7 +11,7 @@ from rewriting import Build
 from workaround_cases import FLOATS, T, changed
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights, write_zero_point
+from hlo2onnx.targets.workarounds.constants import spell_out_weights, write_zero_point
 
 WEIGHTS = np.array([[1, -2], [3, 0], [5, 6], [-128, 127]], np.int8)
 

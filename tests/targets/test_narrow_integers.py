@@ -13,7 +13,7 @@ from hlo2onnx import TranslationError, translate
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.facts import Facts
 from hlo2onnx.targets import load_target
-from hlo2onnx.targets.legalize.narrow_integers import fits
+from hlo2onnx.targets.legalize.kernels import fits
 
 I64, I32, FLOAT = oir.DataType.INT64, oir.DataType.INT32, oir.DataType.FLOAT
 SUM = """

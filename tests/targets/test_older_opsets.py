@@ -96,22 +96,12 @@ def test_not(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize(
-    ("op_type", "mask", "operator"),
-    [
-        ("BitwiseXor", "all", "Sub"),
-        ("BitwiseXor", "top", "Add"),
-        ("BitwiseAnd", "low", "BitShift"),
-        ("BitwiseAnd", "one", "BitShift"),
-        ("BitwiseAnd", "odd", "Gather"),
-        ("BitwiseAnd", "none", "Gather"),
-        ("BitwiseXor", "low", "Gather"),
-        ("BitwiseOr", "all", "Gather"),
-    ],
+    ("op_type", "mask"), [("BitwiseXor", "top"), ("BitwiseAnd", "low"), ("BitwiseOr", "all")]
 )
 @pytest.mark.parametrize("left", [False, True])
-def test_a_constant_operand(op_type: str, mask: str, operator: str, left: bool, dtype: Any) -> None:
+def test_a_constant_operand(op_type: str, mask: str, left: bool, dtype: Any) -> None:
     width = np.dtype(dtype).itemsize * 8
-    masks = {"all": -1, "top": 1 << width - 1, "low": 31, "one": 1, "odd": 85, "none": 0}
+    masks = {"all": -1, "top": 1 << width - 1, "low": 31}
     number = np.array(masks[mask] % (1 << width), f"u{width // 8}").view(dtype)
     x = bits(dtype, 2, 5)
 
@@ -121,8 +111,7 @@ def test_a_constant_operand(op_type: str, mask: str, operator: str, left: bool, 
 
     got, nodes = run(build, x)
     np.testing.assert_array_equal(got, FUNCTIONS[op_type](x, number))
-    assert nodes[operator], nodes
-    assert nodes["Gather"] == (operator == "Gather")
+    assert nodes["Gather"] == 1
 
 
 def test_a_constant_that_broadcasts() -> None:

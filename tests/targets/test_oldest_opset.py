@@ -17,7 +17,7 @@ from hlo2onnx import translate
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.functions import each_graph
 from hlo2onnx.targets import load_target
-from hlo2onnx.targets.legalize.oldest_opset import oldest_opset
+from hlo2onnx.targets.legalize.opsets import oldest_opset
 from hlo2onnx.targets.target import DEFAULT_OPSET, NEWER_OPSET, schemas
 
 FLOAT = oir.DataType.FLOAT

@@ -198,7 +198,7 @@ def test_operators_of_other_domains_stay() -> None:
 def test_faults_have_the_names_of_flags_or_fusions() -> None:
     """Each is a fault of some target."""
     targets = [load_target(name) for name in known_targets()]
-    faults = {fault for rows in WORKAROUNDS.values() for fault, _ in rows}
+    faults = {fault for fault, *_ in WORKAROUNDS}
     fusions = {name for target in targets for name in target.harmful_fusions}
     assert faults <= fusions | {field.name for field in fields(Flags)}
     assert all(any(target.has(fault) for target in targets) for fault in faults)

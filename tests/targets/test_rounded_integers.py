@@ -24,7 +24,7 @@ from hlo2onnx.runtime.adapters.kinds import Name
 from hlo2onnx.runtime.adapters.process import Runtime, array_of, tensor_of
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.targets import load_target
-from hlo2onnx.targets.decompositions.stable_top_k import LONGEST
+from hlo2onnx.targets.decompositions.order import LONGEST
 from hlo2onnx.targets.legalize import legalize
 from tools.probe.environments import CACHE, start
 from tools.probe.value_trials import trials_of

@@ -17,13 +17,15 @@ from hlo2onnx.ir.facts import Facts
 from hlo2onnx.report import Report
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize
+from hlo2onnx.targets.legalize.kernels import is_right_here
 from hlo2onnx.targets.workarounds import fusions
 from hlo2onnx.targets.workarounds.fusions import spell_out_normalization
-from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
-from hlo2onnx.targets.workarounds.matmul_scale import spell_out_scale
-from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
-from hlo2onnx.targets.workarounds.operand_limits import is_right_here
-from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
+from hlo2onnx.targets.workarounds.graph_fusions import (
+    spell_out_axes,
+    spell_out_reciprocal,
+    spell_out_scale,
+)
+from hlo2onnx.targets.workarounds.nan import guard_nan
 
 # -- factors of products ---------------------------------------------------------------------------
 
@@ -196,8 +198,6 @@ def test_nan_among_floats_that_are_compared(op_type: str) -> None:
         build = lambda b, x: b.op(op_type, make(b, x), b.i64([1]), keepdims=0)  # noqa: E731
         return changed(build, op_type, guard, x=FLOATS)
 
-    made = Counter([op_type, "ReduceSum", "Max", "Min"])
-    assert reduced(lambda b, x: b.Neg(x)) == made + Counter(Neg=1)
     many = Counter([op_type, "ReduceSum", "IsNaN", "Where"])
     tile = lambda b, x: b.Tile(x, b.i64([1, 999]))  # noqa: E731
     assert reduced(lambda b, x: b.Neg(tile(b, x))) == many + Counter(Neg=1, Relu=1, Tile=1)
@@ -212,7 +212,7 @@ def test_nan_among_floats_that_are_compared(op_type: str) -> None:
 
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_extremes_of_few_numbers(op_type: str, dtype: type) -> None:
+def test_extremes_with_nan(op_type: str, dtype: type) -> None:
     """Zeros keep their sign, infinities and the largest numbers stay, and NaN wins."""
     big, tiny = np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal
     rows = [[-0.0, -0.0], [0.0, 0.0], [0.0, 3], [-0.0, -3], [np.inf, -np.inf], [-np.inf] * 2,
@@ -221,7 +221,6 @@ def test_extremes_of_few_numbers(op_type: str, dtype: type) -> None:
     x = np.array(rows, dtype)
     model = model_of(lambda b, x: b.op(op_type, x, b.i64([1]), keepdims=0), {"x": x})
     legalize(model, load_target("ort-cpu"), "xla", Report())
-    assert "IsNaN" not in [node.op_type for node in model.graph]
     (found,) = run_model(model, {"x": x})
     wanted = x.max(1) if op_type == "ReduceMax" else x.min(1)
     np.testing.assert_array_equal(found, wanted)

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from against_xla import against_jax
 from jax import lax
-from target_costs import use_costs
+
+from hlo2onnx.targets.workarounds import slow_sorts
 
 LOW, HIGH = -(2**31), 2**31 - 1
 
 
 @pytest.fixture(autouse=True)
 def few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_costs(monkeypatch, sorted_elements=5)
+    monkeypatch.setattr(slow_sorts, "_SORTED_ELEMENTS", 5)
 
 
 def numbers(count: int, kind: str = "any") -> np.ndarray:

@@ -12,7 +12,8 @@ from against_xla import against_jax, against_xla
 from edge_values import edge_values
 from every_size import every_size
 from mlir_text import tensor
-from target_costs import use_costs
+
+from hlo2onnx.targets.workarounds import slow_where
 
 SELECT = """
 module {{ func.func public @main(%c: tensor<{count}xi1>, %x: {t}, %y: {t}) -> {t} {{
@@ -25,7 +26,7 @@ KINDS = ["i32", "i64", "ui32", "ui64", "ui8", "f32", "f64"]
 
 @pytest.fixture(autouse=True)
 def few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_costs(monkeypatch, selected_elements=8)
+    monkeypatch.setattr(slow_where, "_FEWEST_ELEMENTS", 8)
 
 
 def selected(kind: str, count: int = 0, **options: Any) -> Any:

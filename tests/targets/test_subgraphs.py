@@ -14,8 +14,8 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.report import Report
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize
-from hlo2onnx.targets.legalize.subgraph_types import carry_states
-from hlo2onnx.targets.workarounds.constant_conditions import conceal_conditions
+from hlo2onnx.targets.legalize.control_flow import carry_states
+from hlo2onnx.targets.workarounds.constants import conceal_conditions
 
 T = oir.DataType
 Condition = Callable[..., oir.Value]

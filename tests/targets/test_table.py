@@ -199,7 +199,7 @@ MALFORMED = [
     ),
     (
         {"extends": "ort-cpu", "costs": {"x": 3}},
-        "costs: there is no cost x; the costs are joined_",
+        "costs: there is no cost x; the costs are small_",
     ),
     (
         {"extends": "ort-cpu", "costs": {"dft_stage": -1}},

@@ -48,7 +48,7 @@ def takes_mask(em: Emitter, n: ScatterDimensions, places: Places, inputs: Sequen
         return False
     if any(n.sizes[axis] != 1 for axis in n.partial):
         return False
-    small = at_most(product(n.dims), int(em.costs.masked_elements))
+    small = at_most(product(n.dims), int(em.costs.small_elements))
     return small and all(_selects(em, dtype_of(part)) for part in flat(inputs))
 
 

@@ -67,7 +67,7 @@ class Places:
         n, dtype = self._n, dtype_of(self.indices)
         if self.constant is not None or not n.is_static:
             return False
-        if math.prod(fixed(n.batch)) < self._em.costs.narrow_indices:
+        if math.prod(fixed(n.batch)) < self._em.costs.many_elements:
             return False
         given, most = range_of_type(dtype), range_of_type(INT32)
         held = most.low <= given.low and given.high <= most.high

@@ -46,7 +46,7 @@ def bounded(b: Rewriter, loop: oir.Node) -> Trips:
     if not has_condition(loop):
         return counted(loop)
     most = needed(most_trips(loop, b.facts), "it may make any number of trips", loop)
-    need(0 < most <= min(b.costs.hoisted_elements, MOST_TRIPS), "it may make many trips", loop)
+    need(0 < most <= min(b.costs.small_elements, MOST_TRIPS), "it may make many trips", loop)
     trips = Trips(loop, most, loop.attributes["body"].as_graph())
     need(not trips.rows, "nobody knows how many rows it stacks", loop)
     return trips
@@ -85,7 +85,7 @@ def _counters(b: Rewriter, trips: Trips) -> Values:
 def _is_cheap(b: Rewriter, trips: Trips, node: oir.Node) -> bool:
     """Whether a table of its results takes no longer to compute than a row."""
     draws = node.op_type == THREEFRY
-    most = b.costs.threefry_written_elements if draws else b.costs.hoisted_elements
+    most = b.costs.threefry_written_elements if draws else b.costs.small_elements
     sizes = [size_of(x) for x in node.outputs]
     return all(size is not None and size * trips.count <= most for size in sizes)
 

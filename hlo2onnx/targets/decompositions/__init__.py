@@ -3,29 +3,29 @@ kernel gives wrong numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import onnx_ir as oir
 
-from hlo2onnx.targets.builder import TargetBuilder
-from hlo2onnx.targets.decompositions.comparisons import BOUNDS, COMPARISONS
+from hlo2onnx.targets.builder import Decompose
 from hlo2onnx.targets.decompositions.convolution import decompose_conv, decompose_conv_transpose
 from hlo2onnx.targets.decompositions.dft import decompose_dft
-from hlo2onnx.targets.decompositions.f32_functions import F32_FUNCTIONS, decompose_f32_function
-from hlo2onnx.targets.decompositions.f64_functions import F64_FUNCTIONS, decompose_f64_function
+from hlo2onnx.targets.decompositions.functions import (
+    F32_FUNCTIONS,
+    F64_FUNCTIONS,
+    decompose_function,
+)
 from hlo2onnx.targets.decompositions.integer_ops import INTEGER_OPERATORS
+from hlo2onnx.targets.decompositions.order import BOUNDS, COMPARISONS, TOP_K
 from hlo2onnx.targets.decompositions.rounded_integers import ROUNDED_INTEGERS
-from hlo2onnx.targets.decompositions.stable_top_k import TOP_K
-
-Decompose = Callable[[TargetBuilder, oir.Node], oir.Value | Sequence[oir.Value] | None]
 
 DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     ("Conv", oir.DataType.DOUBLE): decompose_conv,
     ("ConvTranspose", oir.DataType.DOUBLE): decompose_conv_transpose,
     ("DFT", oir.DataType.DOUBLE): decompose_dft,
     ("DFT", oir.DataType.FLOAT): decompose_dft,
-    **{(op_type, oir.DataType.DOUBLE): decompose_f64_function for op_type in F64_FUNCTIONS},
-    **{(op_type, oir.DataType.FLOAT): decompose_f32_function for op_type in F32_FUNCTIONS},
+    **{(op_type, oir.DataType.DOUBLE): decompose_function for op_type in F64_FUNCTIONS},
+    **{(op_type, oir.DataType.FLOAT): decompose_function for op_type in F32_FUNCTIONS},
     **COMPARISONS,
     **BOUNDS,
     **INTEGER_OPERATORS,

@@ -35,9 +35,6 @@ def conv_as_matmul(
 ) -> oir.Value:
     """Conv(x, w): stacks windows of x, one spatial axis after the other, and multiplies them once.
 
-    Stacks by kernel positions or by output positions, whichever are fewer: a weight gradient has a
-    kernel as large as an image and an output as small as a kernel.
-
     Args:
         x: (batch, channels, spatial...).
         w: (outputs, channels / group, kernel...), with static kernel extents.
@@ -53,24 +50,15 @@ def conv_as_matmul(
         canonical((extent - (size - 1) * dilation - 1) // stride + 1)
         for extent, size, dilation, stride in zip(spatial, kernel, dilations, strides, strict=True)
     ]
-    static = [count for count in windows if isinstance(count, int)]
-    by_kernel = len(static) < len(windows) or sum(kernel) <= sum(static)
     depth = product([channels, *kernel])
     groups = [group] if group > 1 else []
     x = builder.reshape(x, [batch, *groups, channels, *spatial])
     channel_axis, positions = 1 + len(groups), product(windows)
     by_size = list(zip(kernel, dilations, strict=True))
     w = builder.reshape(w, [*groups, quotient(outputs, group), depth])
-    if by_kernel:
-        by_window = list(zip(windows, strides, strict=True))
-        x = _stack_each(builder, x, channel_axis + 1, by_size, by_window)
-        result = builder.MatMul(w, builder.reshape(x, [batch, *groups, depth, positions]))
-    else:
-        by_position = list(zip(static, strides, strict=True))
-        x = _stack_each(builder, x, channel_axis, by_position, by_size)
-        x = builder.reshape(x, [batch, *groups, positions, depth])
-        result = builder.MatMul(x, _swap_last_two(builder, w))
-        result = _swap_last_two(builder, result)
+    by_window = list(zip(windows, strides, strict=True))
+    x = _stack_each(builder, x, channel_axis + 1, by_size, by_window)
+    result = builder.MatMul(w, builder.reshape(x, [batch, *groups, depth, positions]))
     return builder.reshape(result, [batch, outputs, *windows])
 
 
@@ -199,11 +187,6 @@ def _stack_windows(
         for index in range(count)
     ]
     return builder.concat([builder.unsqueeze(one, [stack_axis]) for one in windows], stack_axis)
-
-
-def _swap_last_two(builder: GraphBuilder, x: oir.Value) -> oir.Value:
-    *lead, last, first = range(rank_of(x))
-    return builder.transpose(x, (*lead, first, last))
 
 
 def spatial_dims(x: oir.Value) -> tuple[int, ...]:

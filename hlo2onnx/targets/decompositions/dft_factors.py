@@ -17,23 +17,19 @@ LARGEST_MATRIX = 256
 """A factor of a length up to this is one matrix: a limit on the size of the model, no cost."""
 
 
-def radices(length: int, count: float, costs: Costs) -> tuple[int, ...]:
+def radices(length: int, costs: Costs) -> tuple[int, ...]:
     """Returns the factors of a length whose stages take least time, in descending order.
 
     Prime factors above `LARGEST_MATRIX` are factors of their own. The length 1 is one factor.
 
     Args:
         length: How many points are transformed.
-        count: How many transforms there are at once; `math.inf` if that is not known.
         costs: What a stage costs.
     """
     primes = list(_primes(length))
     large = [prime for prime in primes if prime > LARGEST_MATRIX]
     rest = int(np.prod([prime for prime in primes if prime <= LARGEST_MATRIX], dtype=np.int64))
     small = _cheapest(rest, costs.dft_stage)[1] if rest > 1 or not large else ()
-    is_loaded = small == (length,) and length > costs.dft_cached_length
-    if is_loaded and count < costs.dft_rows:
-        small = min([(2 * length, small), *_splits(length, costs.dft_stage)])[1]
     return tuple(sorted((*large, *small), reverse=True))
 
 
@@ -43,17 +39,11 @@ def _cheapest(length: int, stage: float) -> tuple[float, tuple[int, ...]]:
     found: list[tuple[float, tuple[int, ...]]] = []
     if length <= LARGEST_MATRIX:
         found.append((length, (length,)))
-    return min([*found, *_splits(length, stage)])
-
-
-def _splits(length: int, stage: float) -> list[tuple[float, tuple[int, ...]]]:
-    """Cost and factors of two and more stages, by the first factor."""
-    found = []
     for radix in range(2, min(LARGEST_MATRIX, length // 2) + 1):
         if length % radix == 0:
             cost, others = _cheapest(length // radix, stage)
             found.append((radix + stage + cost, (radix, *others)))
-    return found
+    return min(found)
 
 
 def _primes(number: int) -> Iterator[int]:

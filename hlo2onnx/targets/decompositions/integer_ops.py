@@ -19,12 +19,10 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, rank_of, shape_of, static_shape
-from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
 from hlo2onnx.targets.decompositions.rounded_integers import is_rounded, where_rounded
 
 T = oir.DataType
-Outputs = oir.Value | Sequence[oir.Value] | None
-Decompose = Callable[[TargetBuilder, oir.Node], Outputs]
 
 
 def _first(node: oir.Node) -> oir.Value:
@@ -120,13 +118,19 @@ def _over_axes(
     return decompose
 
 
-def _extreme(b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, largest: bool) -> oir.Value:
+def _identity_of(op_type: str, dtype: oir.DataType) -> int:
+    """What Max or Min of no integers is."""
+    bounds = range_of_type(dtype)
+    return bounds.low if op_type == "Max" else bounds.high
+
+
+def _extreme(b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, op_type: str) -> oir.Value:
     """The first of TopK, one axis after the other."""
-    bounds = range_of_type(dtype_of(x))
+    largest = int(op_type == "Max")
     for axis in axes:
         if not isinstance(shape_of(x)[axis], int):  # TopK needs an element
-            x = _one_more(b, x, axis, bounds.low if largest else bounds.high)
-        x, _ = b.outputs("TopK", x, b.i64([1]), axis=axis, largest=int(largest), n_outputs=2)
+            x = _one_more(b, x, axis, _identity_of(op_type, dtype_of(x)))
+        x, _ = b.outputs("TopK", x, b.i64([1]), axis=axis, largest=largest, n_outputs=2)
     return x
 
 
@@ -141,8 +145,7 @@ def _narrow_extreme(
     kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(dims))
     operands = b.cast(x, T.INT32), b.i64(axes)
     reduced = b.op(f"Reduce{op_type}", *operands, keepdims=1, types=[(T.INT32, kept)])
-    bounds = range_of_type(dtype)
-    bound = bounds.low if op_type == "Max" else bounds.high
+    bound = _identity_of(op_type, dtype)
     return b.cast(b.op(op_type, reduced, b.scalar(bound, T.INT32)), dtype)
 
 
@@ -315,6 +318,14 @@ def _as_int64(b: GraphBuilder, node: oir.Node) -> Outputs:
     ]
 
 
+def _extremes(function: Callable[..., oir.Value | None]) -> dict[str, Decompose]:
+    """The decompositions of ReduceMax and ReduceMin by a function of their operator."""
+    return {
+        f"Reduce{name}": _over_axes(partial(function, op_type=name), partial(_identity_of, name))
+        for name in ("Max", "Min")
+    }
+
+
 # -- tables --------------------------------------------------------------------------------------
 
 _SUMS: Mapping[str, Decompose] = {
@@ -327,31 +338,13 @@ _COMPARISONS: Mapping[str, Decompose] = {
     "Clip": clip,
     "Max": maximum,
     "Min": minimum,
-    "ReduceMax": _over_axes(partial(_extreme, largest=True), lambda t: range_of_type(t).low),
-    "ReduceMin": _over_axes(partial(_extreme, largest=False), lambda t: range_of_type(t).high),
     "Relu": relu,
     "Sign": sign,
+    **_extremes(_extreme),
 }
-_ROUNDED: Mapping[str, Decompose] = {
-    "Clip": clip,
-    "ReduceMax": _over_axes(
-        partial(_folded_extreme, op_type="Max"), lambda t: range_of_type(t).low
-    ),
-    "ReduceMin": _over_axes(
-        partial(_folded_extreme, op_type="Min"), lambda t: range_of_type(t).high
-    ),
-    "Relu": relu,
-}
+_ROUNDED: Mapping[str, Decompose] = {"Clip": clip, "Relu": relu, **_extremes(_folded_extreme)}
+_NARROW: Mapping[str, Decompose] = _extremes(_narrow_extreme)
 _RANKINGS = ("ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "TopK")
-
-_NARROW: Mapping[str, Decompose] = {
-    "ReduceMax": _over_axes(
-        partial(_narrow_extreme, op_type="Max"), lambda t: range_of_type(t).low
-    ),
-    "ReduceMin": _over_axes(
-        partial(_narrow_extreme, op_type="Min"), lambda t: range_of_type(t).high
-    ),
-}
 
 INTEGER_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op_type, dtype): f for op_type, f in _SUMS.items() for dtype in (T.INT32, T.INT64)},

@@ -9,19 +9,17 @@ all other integers: that is what the comparisons ask.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, attributes_of, const_of, dtype_of, rank_of, shape_of
-from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
 from hlo2onnx.targets.target import node_key
 
 T = oir.DataType
-Outputs = oir.Value | Sequence[oir.Value] | None
-Decompose = Callable[[TargetBuilder, oir.Node], Outputs]
 
 RIGHT_HERE: Final = "hlo2onnx.right_here"
 """Key of `onnx_ir.Node.meta`: what the kernel does wrong cannot happen here, or is mended behind

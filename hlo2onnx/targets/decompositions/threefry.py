@@ -7,13 +7,12 @@ the word and its shifted copy, and one MatMul with (2^rotation, 1) adds them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import fixed, is_static
+from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.notes import note_rewrite
 from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.replace import replace
@@ -88,7 +87,7 @@ def _written_out(
     for rotations, terms in zip(ROTATIONS, addends, strict=True):
         for rotation in rotations:
             first = b.Add(first, second)
-            second = b.BitwiseXor(_rotated(b, second, int(rotation), size), first)
+            second = b.BitwiseXor(_rotated(b, second, int(rotation)), first)
         first, second = b.Add(first, terms[0]), b.Add(second, terms[1])
     return [b.reshape(x, dims) for x in (first, second)]
 
@@ -105,9 +104,9 @@ def _row(b: TargetBuilder, x: oir.Value, dims: Shape, size: int) -> oir.Value:
     return b.reshape(b.expand(x, dims), [size])
 
 
-def _rotated(b: TargetBuilder, x: oir.Value, by: int, size: int) -> oir.Value:
+def _rotated(b: TargetBuilder, x: oir.Value, by: int) -> oir.Value:
     """The bits of a row or a vector rotated to the left."""
-    if size <= b.costs.threefry_matmul_elements and b.supports("MatMul", _WORD):
+    if b.supports("MatMul", _WORD):
         copies = b.BitShift(x, b.const(np.array([[0], [32 - by]], np.uint32)), direction="RIGHT")
         rotated: oir.Value = b.MatMul(b.const(np.array([[1 << by, 1]], np.uint32)), copies)
         return rotated
@@ -137,9 +136,6 @@ def _scan(
     b: TargetBuilder, keys: Sequence[oir.Value], counts: Sequence[oir.Value], dims: Shape
 ) -> Sequence[oir.Value]:
     """Each four rounds with the same body are a step."""
-    repeated = _repeated_rows(b, keys, dims)
-    if repeated:
-        return _rows_first(b, keys, counts, dims, repeated)
     start = [b.expand(_start(b, key, count), dims) for key, count in zip(keys, counts, strict=True)]
     powers, shifts = 1 << ROTATIONS, 32 - ROTATIONS
     tables = [b.const(column) for column in (*powers.T, *shifts.T)]
@@ -164,44 +160,6 @@ def _scan(
         n_outputs=2,
         types=[(_WORD, dims)] * 2,
     )
-
-
-def _repeated_rows(b: TargetBuilder, keys: Sequence[oir.Value], dims: Shape) -> int:
-    """How many of the last axes are short rows for which the key is the same.
-
-    Each element of such a key is added to a row of its own, ten times: slow where rows are short.
-    """
-    rows = 0
-    for places in zip(*(reversed(shape_of(key)) for key in keys), strict=False):
-        if any(extent != 1 for extent in places):
-            break
-        rows += 1
-    if rows in (0, min(map(rank_of, keys))):
-        return 0
-    repeated = dims[len(dims) - rows :]
-    is_short = is_static(repeated) and 1 < math.prod(fixed(repeated)) <= b.costs.short_rows
-    return rows if is_short else 0
-
-
-def _rows_first(
-    b: TargetBuilder,
-    keys: Sequence[oir.Value],
-    counts: Sequence[oir.Value],
-    dims: Shape,
-    rows: int,
-) -> Sequence[oir.Value]:
-    """The Scan with the last `rows` axes, for which the key is the same, in front of the others."""
-    rank = len(dims)
-    split = rank - rows
-    keys = [b.squeeze(key, range(rank_of(key) - rows, rank_of(key))) for key in keys]
-    turned = []
-    for count in counts:
-        if size_of(count) != 1:
-            count = b.unsqueeze(count, range(rank - rank_of(count)))
-            count = b.transpose(count, [*range(split, rank), *range(split)])
-        turned.append(count)
-    words = _scan(b, keys, turned, (*dims[split:], *dims[:split]))
-    return [b.transpose(word, [*range(rows, rank), *range(rows)]) for word in words]
 
 
 def _stacked_addends(b: TargetBuilder, keys: Sequence[oir.Value]) -> list[oir.Value]:

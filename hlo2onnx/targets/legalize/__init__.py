@@ -8,7 +8,7 @@ numbers counts as missing, unless facts about the operands show that it is right
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import onnx_ir as oir
@@ -25,28 +25,27 @@ from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.report import Report
-from hlo2onnx.targets.builder import TargetBuilder
-from hlo2onnx.targets.decompositions import DECOMPOSITIONS, Decompose
-from hlo2onnx.targets.legalize.carriers import carriers_of
+from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
+from hlo2onnx.targets.decompositions import DECOMPOSITIONS
+from hlo2onnx.targets.legalize.carriers import (
+    apart_from_outputs,
+    carried,
+    carriers_of,
+)
 from hlo2onnx.targets.legalize.casts import (
-    cast_path,
     cast_through,
     collapse_casts,
     holds,
 )
 from hlo2onnx.targets.legalize.changes import Changes, label_of
-from hlo2onnx.targets.legalize.control_flow import NEXT, control_flow_fault
-from hlo2onnx.targets.legalize.half_moves import move_in_half
-from hlo2onnx.targets.legalize.kernels import Kernels
-from hlo2onnx.targets.legalize.narrow_integers import WIDE, why_not
-from hlo2onnx.targets.legalize.older_opsets import first_opset, newer_decomposition, write_forms
-from hlo2onnx.targets.legalize.operand_types import (
-    apart_from_outputs,
-    carried_inputs,
-    carried_outputs,
+from hlo2onnx.targets.legalize.control_flow import (
+    NEXT,
+    carry_states,
+    control_flow_fault,
+    write_scans_as_loops,
 )
-from hlo2onnx.targets.legalize.scans import write_scans_as_loops
-from hlo2onnx.targets.legalize.subgraph_types import carry_states
+from hlo2onnx.targets.legalize.kernels import WIDE, Kernels, why_not
+from hlo2onnx.targets.legalize.opsets import first_opset, newer_decomposition, write_forms
 from hlo2onnx.targets.target import (
     OUTPUT,
     PAIR_PARAMETERS,
@@ -54,11 +53,9 @@ from hlo2onnx.targets.target import (
     main_dtype,
     node_key,
 )
-from hlo2onnx.targets.workarounds import WORKAROUNDS
-from hlo2onnx.targets.workarounds.cast_transposes import widen_before_transposing
-from hlo2onnx.targets.workarounds.empty_constants import expand_empty_constants
-from hlo2onnx.targets.workarounds.function_domains import guard_domain
-from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
+from hlo2onnx.targets.workarounds import GUARDS, WORKAROUNDS, rows_of
+from hlo2onnx.targets.workarounds.constants import expand_empty_constants
+from hlo2onnx.targets.workarounds.graph_fusions import widen_before_transposing
 
 __all__ = ["legalize"]
 
@@ -94,7 +91,6 @@ def legalize(
         _guard(graph, builder, facts, changes)
     _raise(_replace_nodes(graph, kernels, changes))
     collapse_casts(graph, builder.opset)
-    move_in_half(builder)
     if target.flags.fuses_cast_transposes:
         widen_before_transposing(graph, builder)
     hoist_invariants(graph)
@@ -148,7 +144,7 @@ def _replace_nodes(graph: oir.Graph, kernels: Kernels, changes: Changes) -> list
         The nodes that it cannot run, and that nothing can replace.
     """
     refusals: list[Refusal] = []
-    workarounds = _workarounds_of(kernels.builder.target)
+    workarounds = rows_of(kernels.builder.target, WORKAROUNDS)
     pending = list(all_nodes(graph))
     while pending:
         made: list[oir.Node] = []
@@ -165,16 +161,8 @@ def _replace_nodes(graph: oir.Graph, kernels: Kernels, changes: Changes) -> list
     return refusals
 
 
-def _workarounds_of(target: Target) -> dict[str, list[Decompose]]:
-    """For each operator what may replace its nodes for faults that the target has."""
-    return {
-        op_type: [make for fault, make in rows if target.has(fault)]
-        for op_type, rows in WORKAROUNDS.items()
-    }
-
-
 def _replace_node(
-    node: oir.Node, kernels: Kernels, workarounds: Mapping[str, Sequence[Decompose]]
+    node: oir.Node, kernels: Kernels, workarounds: Mapping[str, Sequence[Callable[..., Outputs]]]
 ) -> bool | Refusal:
     """Whether a node was replaced; False if it stays. A refusal if it can neither stay nor go."""
     builder = kernels.builder
@@ -182,38 +170,32 @@ def _replace_node(
     for make in () if node.domain else workarounds.get(node.op_type, ()):
         if _replaced(node, builder, make):
             return True
-    if _decompose_newer(node, builder):
+    newer = newer_decomposition(node, builder.opset)
+    if newer is not None and _replaced(node, builder, newer):
         return True
     if fault := control_flow_fault(node, builder.target.flags, kernels.facts):
         return _refusal(node, f"{builder.target.name} runs no {fault}", NEXT)
     if node.domain or node.op_type in _STRUCTURAL or kernels.can_run(node):
         return False
-    if _decompose(node, builder) or _carry(node, kernels):
+    dtype = main_dtype(node)
+    assert dtype is not None
+    decompose = DECOMPOSITIONS.get((node.op_type, dtype))
+    if decompose is not None and _replaced(node, builder, decompose):
+        return True
+    if _carry(node, kernels):
         return True
     return _refusal(node, *_no_kernel(node, kernels))
 
 
 def _guard(graph: oir.Graph, builder: TargetBuilder, facts: Facts, changes: Changes) -> None:
     """Replaces nodes that lose NaN, or give numbers outside the domain of their function."""
-    flags = builder.target.flags
-    if not flags.loses_nan and not flags.ignores_domains:
-        return
-    for node in list(all_nodes(graph)):
-        guard: Decompose | None = None
-        if flags.loses_nan and node.op_type in ("ReduceMax", "ReduceMin"):
-            guard = partial(guard_nan, facts=facts)
-        elif flags.ignores_domains:
-            guard = partial(guard_domain, facts=facts)
-        builder.made.clear()
-        label = label_of(node)
-        if guard is not None and _replaced(node, builder, guard):
-            changes.replaced(label, builder.made)
-
-
-def _decompose_newer(node: oir.Node, builder: TargetBuilder) -> bool:
-    """Decomposes a node whose operator the opset lacks; False for others."""
-    decompose = newer_decomposition(node, builder.opset)
-    return decompose is not None and _replaced(node, builder, decompose)
+    guards = rows_of(builder.target, GUARDS)
+    for node in list(all_nodes(graph)) if guards else ():
+        for guard in () if node.domain else guards.get(node.op_type, ()):
+            builder.made.clear()
+            label = label_of(node)
+            if _replaced(node, builder, partial(guard, facts=facts)):
+                changes.replaced(label, builder.made)
 
 
 def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:
@@ -245,21 +227,11 @@ def _name_of(make: Decompose) -> str:
 _TARGETS = "hlo2onnx.targets."
 
 
-def _decompose(node: oir.Node, builder: TargetBuilder) -> bool:
-    dtype = main_dtype(node)
-    assert dtype is not None
-    decompose = DECOMPOSITIONS.get((node.op_type, dtype))
-    return decompose is not None and _replaced(node, builder, decompose)
-
-
 def _carry(node: oir.Node, kernels: Kernels) -> bool:
     """Computes the node in other element types; False if there are none."""
     builder = kernels.builder
     if node.op_type == "Cast":
-        path = cast_path(node, builder.target, builder.opset)
-        if path is not None:
-            cast_through(node, path, builder)
-        return path is not None
+        return _replaced(node, builder, cast_through)
     if kernels.can_compute(node):
         return all(_match(node, *pair, builder) for pair in kernels.unmatched(node))
     dtype, key = main_dtype(node), node_key(node)
@@ -314,13 +286,13 @@ def _in_carrier(
     inputs = list(node.inputs)
     before = len(builder.made)
     with builder.before(node):
-        for index in carried_inputs(node, builder.opset):
+        moved, results = carried(node, builder.opset)
+        for index in moved:
             x = inputs[index]
             if x is not None and dtype_of(x) == dtype:
                 inputs[index] = builder.cast(x, carrier)
-        carried = carried_outputs(node, builder.opset)
         types: list[ValueType] = [
-            (carrier if index in carried else dtype_of(value), shape_of(value))
+            (carrier if index in results else dtype_of(value), shape_of(value))
             for index, value in enumerate(node.outputs)
         ]
         made = builder.copy_of(node, inputs, types)

@@ -1,12 +1,20 @@
-"""In which other element types an operator gives the same bits."""
+"""In which other element types an operator gives the same bits, and which operands share them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.op_families import schema_of
 from hlo2onnx.ir.values import FLOATS, INTEGERS
+from hlo2onnx.targets.target import MAIN_PARAMETER, main_dtype, parameter
+
+# -- carriers --------------------------------------------------------------------------------------
+
+# In which other element types an operator gives the same bits.
+
 
 T = oir.DataType
 
@@ -88,3 +96,57 @@ def carriers_of(op_key: str, dtype: oir.DataType) -> Sequence[oir.DataType]:
     if moves or (op_type in WRAPS and dtype != T.BOOL):
         return _SAME_WIDTH_FIRST.get(dtype, ())
     return _WIDER.get(dtype, ())
+
+
+# -- operand types ---------------------------------------------------------------------------------
+
+# Which operands and results of an operator share the element type that is being carried.
+
+
+def _main_variable(schema: Any) -> str:
+    return str(parameter(schema, MAIN_PARAMETER.get(schema.name, 0)).type_str)
+
+
+def _variables(values: Sequence[Any], parameters: Sequence[Any]) -> list[str]:
+    """The type variable of each of these inputs or outputs; the last parameter may be repeated."""
+    last = len(parameters) - 1
+    return [str(parameters[min(index, last)].type_str) for index in range(len(values))]
+
+
+def same_type_inputs(node: oir.Node, opset: int) -> list[int]:
+    """Positions of the inputs whose type variable is the operator's main one."""
+    schema = schema_of(node.op_type, opset)
+    variables, main = _variables(node.inputs, schema.inputs), _main_variable(schema)
+    return [index for index, variable in enumerate(variables) if variable == main]
+
+
+def apart_from_outputs(node: oir.Node, position: int, opset: int) -> list[int]:
+    """Positions of the inputs that share the type variable of the input at `position`; none if the
+    variable is also that of an output, or the operator's main one."""
+    schema = schema_of(node.op_type, opset)
+    variables = [str(parameter.type_str) for parameter in schema.inputs]
+    variable = variables[position]
+    if variable in {_main_variable(schema), *(str(result.type_str) for result in schema.outputs)}:
+        return []
+    present = zip(variables, node.inputs, strict=False)
+    return [at for at, (other, x) in enumerate(present) if other == variable and x is not None]
+
+
+def carried(node: oir.Node, opset: int) -> tuple[list[int], list[int]]:
+    """Positions of the inputs and of the outputs that change type when the node is carried: those
+    of the main type variable, and floats of the same type under another variable (the exponent of
+    Pow, the scale of BatchNormalization), which no kernel takes with a wider main operand."""
+    schema, dtype = schema_of(node.op_type, opset), main_dtype(node)
+    inputs, outputs = (
+        _variables(node.inputs, schema.inputs),
+        _variables(node.outputs, schema.outputs),
+    )
+    moved = {_main_variable(schema)}
+    if dtype in FLOATS:
+        pairs = zip(inputs, node.inputs, strict=True)
+        moved |= {variable for variable, x in pairs if x is not None and x.dtype == dtype}
+
+    def of(variables: Sequence[str]) -> list[int]:
+        return [index for index, variable in enumerate(variables) if variable in moved]
+
+    return of(inputs), of(outputs)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.replace import can_replace, replace
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
-from hlo2onnx.targets.legalize.carriers import MOVES
-from hlo2onnx.targets.legalize.operand_types import same_type_inputs
-from hlo2onnx.targets.target import Target
+from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.legalize.carriers import MOVES, same_type_inputs
+
+# -- casts -----------------------------------------------------------------------------------------
+
+# Casts: detours for pairs without a kernel, and the removal of pairs that cancel.
+
 
 T = oir.DataType
 
@@ -51,19 +54,22 @@ def holds(wide: oir.DataType, narrow: oir.DataType) -> bool:
     return digits >= least and low - digits <= lowest - least and high >= highest
 
 
-def cast_path(node: oir.Node, target: Target, opset: int) -> oir.DataType | None:
-    """A type through which a Cast without a kernel gives the same result; None if there is none."""
+def cast_through(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """A Cast without a kernel as two, through a type that gives the same result; None if there is
+    none."""
     source, result = _ends(node)
-    if target.flags.narrows_f64 and T.DOUBLE in (source, result):
+    if b.target.flags.narrows_f64 and T.DOUBLE in (source, result):
         return None
     for detour in _DETOURS:
         if (
             detour not in (source, result)
             and _leads_through(detour, source, result)
-            and target.supports_cast(source, detour, opset)
-            and target.supports_cast(detour, result, opset)
+            and b.target.supports_cast(source, detour, b.opset)
+            and b.target.supports_cast(detour, result, b.opset)
         ):
-            return detour
+            x = node.inputs[0]
+            assert x is not None
+            return b.cast(b.cast(x, detour), result)
     return None
 
 
@@ -84,15 +90,6 @@ def _wraps_into(wide: oir.DataType, narrow: oir.DataType) -> bool:
     """Whether an integer that wrapped around in one type wraps around in the other one as if it had
     not."""
     return wide.bitwidth >= narrow.bitwidth
-
-
-def cast_through(node: oir.Node, detour: oir.DataType, builder: GraphBuilder) -> None:
-    """Replaces a Cast by two."""
-    x = node.inputs[0]
-    assert x is not None
-    with builder.before(node):
-        value = builder.cast(builder.cast(x, detour), _ends(node)[1])
-    replace(node, [value])
 
 
 def _ends(node: oir.Node) -> tuple[oir.DataType, oir.DataType]:

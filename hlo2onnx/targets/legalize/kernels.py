@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Final
 
 import onnx_ir as oir
 
 from hlo2onnx.ir.facts import Facts
-from hlo2onnx.ir.ranges import RANGE
+from hlo2onnx.ir.ranges import RANGE, range_of_type
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.ir.values import FLOATS
+from hlo2onnx.ir.values import FLOATS, INTEGERS, dtype_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.decompositions.integer_ops import reduced_axes
+from hlo2onnx.targets.decompositions.order import is_stable_here
 from hlo2onnx.targets.decompositions.rounded_integers import RIGHT_HERE
-from hlo2onnx.targets.decompositions.stable_top_k import is_stable_here
-from hlo2onnx.targets.legalize.carriers import EXACT_IN_HALF
-from hlo2onnx.targets.legalize.narrow_integers import WIDE, chooses_rightly, fits
-from hlo2onnx.targets.target import main_dtype, node_key, node_pairs
-from hlo2onnx.targets.workarounds.operand_limits import is_right_here
-from hlo2onnx.targets.workarounds.top_k_padding import is_filled
+from hlo2onnx.targets.legalize.carriers import EXACT_IN_HALF, MOVES
+from hlo2onnx.targets.target import Target, main_dtype, node_key, node_pairs
+from hlo2onnx.targets.workarounds.numerics import is_filled
+
+# -- kernels ---------------------------------------------------------------------------------------
+
+# Which nodes the target's kernels run as they are, with the right numbers.
+
 
 _BOUNDS = frozenset({"Clip", "Max", "Min", "Relu"})
 
@@ -115,3 +121,133 @@ class Kernels:
             if not (WIDE & {*pair[1:]} and b.target.is_limited_pair(*pair, b.opset))
             or not fits(node, self.facts, b.target, b.opset)
         ]
+
+
+# -- narrow integers -------------------------------------------------------------------------------
+
+# For runtimes that compute 64-bit integers in 32 bits, and some integer operators in f32.
+#
+# Such a runtime computes a node correctly if the operands and results are small enough:
+# * Numbers that are only moved must fit into 32 bits, and so must those of operators that the
+#   runtime computes in 32-bit integers.
+# * The numbers of all other operators must be exact in f32.
+# * Such a runtime may hold u32 in i32, so numbers that are compared must fit into i32.
+
+
+T = oir.DataType
+
+_NARROWED: Final = {T.INT64: T.INT32, T.UINT64: T.UINT32}
+WIDE: Final = frozenset({T.INT32, T.INT64, T.UINT32, T.UINT64})
+_ORDERS: Final = frozenset({"Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+_COMPARES: Final = _ORDERS | {"Equal"}
+_LARGEST: Final = 1 << 24
+"""f32 holds all whole numbers up to it."""
+
+
+def fits(node: oir.Node, facts: Facts, target: Target, opset: int) -> bool:
+    """Whether the integers of a node are provably so small that the runtime computes it correctly.
+
+    The runtime must compute the operator correctly for small numbers.
+    """
+    values = node.outputs if node.op_type in MOVES else (*node.inputs, *node.outputs)
+    wide = [x for x in values if x is not None and x.dtype in WIDE]
+    low, high = range_of_type(T.INT32)
+    held = {*_NARROWED, T.UINT32} if node.op_type in _ORDERS else {*_NARROWED}
+    if not all(_is_within(x, facts, low, high) for x in wide if x.dtype in held):
+        return False
+    if node.op_type == "Cast" and _is_narrow(node.outputs[0]):
+        low, high = range_of_type(dtype_of(node.outputs[0]))
+        return all(_is_within(x, facts, low, high) for x in node.inputs if x is not None)
+    if _is_exact_in_32_bits(node, target, opset):
+        return True
+    small = [_is_within(x, facts, 1 - _LARGEST, _LARGEST - 1) for x in wide]
+    # Rounding keeps the order, and no number is rounded to one that f32 holds from beyond 2^24.
+    return any(small) if node.op_type in _COMPARES else all(small)
+
+
+def _is_narrow(x: oir.Value) -> bool:
+    return dtype_of(x) in INTEGERS and dtype_of(x).bitwidth < 32
+
+
+def chooses_rightly(node: oir.Node, facts: Facts) -> bool:
+    """Whether a Where is right in a runtime that fuses it with a comparison, in f32."""
+    condition, *chosen = [x for x in node.inputs if x is not None]
+    if condition.producer() is None or dtype_of(chosen[0]) not in WIDE:
+        return True
+    return all(_is_within(x, facts, 1 - _LARGEST, _LARGEST - 1) for x in chosen)
+
+
+def _is_exact_in_32_bits(node: oir.Node, target: Target, opset: int) -> bool:
+    """Whether the runtime computes the node in 32-bit integers, and not in f32."""
+    pairs = node_pairs(node)
+    if not pairs:
+        own = T.UINT32 if main_dtype(node) == T.UINT32 else T.INT32
+        return target.supports(node_key(node), own, opset)
+    return all(
+        target.supports_pair(key, _NARROWED.get(first, first), _NARROWED.get(second, second), opset)
+        for key, first, second in pairs
+    )
+
+
+def _is_within(x: oir.Value, facts: Facts, low: int, high: int) -> bool:
+    known = facts.int_range(x)
+    return known is not None and known.within(low, high)
+
+
+def why_not(dtype: oir.DataType, target: str) -> tuple[str, str]:
+    """Why integers that do not fit are refused, and what the user can do."""
+    if dtype in _NARROWED:
+        return (
+            f"{target} computes 64-bit integers in 32 bits, and these may not fit",
+            "convert to int32 before this op, or clamp to numbers of 32 bits",
+        )
+    return (
+        f"{target} computes large integers in f32, and these may not fit",
+        "convert to int16 before this op, or clamp to numbers below 2^24",
+    )
+
+
+# -- operand limits --------------------------------------------------------------------------------
+
+# Kernels that give wrong numbers for some operands: the operands for which they are right.
+#
+# Measured in ONNX Runtime 1.31 (`wrong` in ort-cpu.json): kernels that order INT64 elements compare
+# low halves as signed numbers where the high halves are equal, so they are right within 32 bits.
+# Kernels that add integers do it in f64 and saturate, so they are right if all sums are exact in
+# f64 and the type holds the last one.
+
+
+_COMPARED_IN_HALVES = frozenset({"Clip", "Max", "Min", "ReduceMax", "ReduceMin", "Relu", "Sign"})
+_SUMS = frozenset({"ReduceL1", "ReduceSum", "ReduceSumSquare"})
+
+_EXACT_IN_F64 = 1 << 53
+_ANY_EXTENT = 1 << 31
+"""More elements than a dynamic extent can have."""
+
+
+def is_right_here(node: oir.Node, facts: Facts, is_limited: bool, sums_in_f64: bool) -> bool:
+    """Whether a kernel that gives wrong numbers is right for all operands this node can have.
+
+    Args:
+        is_limited: Whether it is right for integers that fit into 32 bits.
+        sums_in_f64: Whether the runtime adds integers in f64, see `Flags`.
+    """
+    if node.op_type in _COMPARED_IN_HALVES and is_limited:
+        operands = node.inputs[:1] if node.op_type.startswith("Reduce") else node.inputs
+        low, high = range_of_type(oir.DataType.INT32)
+        bounds = [facts.int_range(x) for x in operands if x is not None]
+        return all(known is not None and known.within(low, high) for known in bounds)
+    return sums_in_f64 and node.op_type in _SUMS and _sums_fit(node, facts)
+
+
+def _sums_fit(node: oir.Node, facts: Facts) -> bool:
+    x, axes = node.inputs[0], reduced_axes(node)
+    assert x is not None
+    bounds = facts.int_range(x)
+    if bounds is None or axes is None:
+        return False
+    extents = [shape_of(x)[axis] for axis in axes]
+    count = math.prod(extent if isinstance(extent, int) else _ANY_EXTENT for extent in extents)
+    size = max(-bounds.low, bounds.high)
+    term = size * size if node.op_type == "ReduceSumSquare" else size
+    return term * count <= min(range_of_type(dtype_of(x)).high, _EXACT_IN_F64)

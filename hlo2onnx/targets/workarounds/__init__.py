@@ -1,14 +1,16 @@
-"""Workarounds for a runtime's faults. Flags and harmful fusions of the target switch them on."""
+"""Workarounds for a runtime's faults: what replaces the nodes that meet one.
+
+A target switches them on: by a flag, or by a fusion that its table calls harmful, which also says
+in which versions of the runtime. The functions say why.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from hlo2onnx.targets.decompositions import Decompose
-from hlo2onnx.targets.workarounds.clamps import part_clamp
-from hlo2onnx.targets.workarounds.counting_sort import count_integers
-from hlo2onnx.targets.workarounds.double_transposes import transpose_in_gemm
-from hlo2onnx.targets.workarounds.float_sums import split_long_sum
+from hlo2onnx.targets.builder import Outputs
+from hlo2onnx.targets.target import Target
+from hlo2onnx.targets.workarounds.constants import spell_out_weights, write_zero_point
 from hlo2onnx.targets.workarounds.fusions import (
     CONV_NORMALIZATION,
     MATMUL_NORMALIZATION,
@@ -17,68 +19,73 @@ from hlo2onnx.targets.workarounds.fusions import (
     keep_shift_apart,
     spell_out_normalization,
 )
-from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights, write_zero_point
-from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
-from hlo2onnx.targets.workarounds.lost_axes import move_axes
-from hlo2onnx.targets.workarounds.matmul_scale import spell_out_scale
-from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
-from hlo2onnx.targets.workarounds.naive_variance import center_rows
-from hlo2onnx.targets.workarounds.nan_as_zero import clamp_first, compare_without_guard
-from hlo2onnx.targets.workarounds.sequential_top_k import merge_halves
-from hlo2onnx.targets.workarounds.slow_boolean_reductions import reduce_bytes
+from hlo2onnx.targets.workarounds.graph_fusions import (
+    move_axes,
+    part_clamp,
+    spell_out_axes,
+    spell_out_reciprocal,
+    spell_out_scale,
+    transpose_in_gemm,
+)
+from hlo2onnx.targets.workarounds.nan import GUARDED_FUNCTIONS, guard_domain, guard_nan
+from hlo2onnx.targets.workarounds.numerics import (
+    center_rows,
+    fill_rows,
+    split_long_sum,
+    triangle_by_trilu,
+)
+from hlo2onnx.targets.workarounds.slow_sorts import count_integers, merge_halves
 from hlo2onnx.targets.workarounds.slow_transposes import move_one_axis, transpose_with_batch_last
 from hlo2onnx.targets.workarounds.slow_where import select_by_arithmetic
-from hlo2onnx.targets.workarounds.top_k_padding import fill_rows
-from hlo2onnx.targets.workarounds.triangles import triangle_by_trilu
 
-WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
-    "Add": [
-        ("ConvAddFusion", keep_shift_apart),
-        ("GeluFusion", move_axes),
-    ],
-    "BatchNormalization": [
-        (fault, spell_out_normalization)
-        for fault in ("folds_batch_norm", CONV_NORMALIZATION, MATMUL_NORMALIZATION)
-    ],
-    "Clip": [("slow_where", clamp_first)],
-    "Conv": [("WeightBiasQuantization", keep_bias_apart)],
-    "DequantizeLinear": [
-        ("QDQSelectorActionTransformer", spell_out_weights),
-        ("saturates_int8", write_zero_point),
-    ],
-    "Div": [
-        ("DivMulFusion", spell_out_reciprocal),
-        ("DivMulFusion", move_axes),
-        ("MatMulScaleFusion", spell_out_scale),
-    ],
-    "Gemm": [("WeightBiasQuantization", keep_bias_apart)],
-    "GreaterOrEqual": [("slow_where", compare_without_guard)],
-    "Max": [("clamps_in_f32", part_clamp)],
-    "Min": [("clamps_in_f32", part_clamp)],
-    "InstanceNormalization": [("naive_variance", center_rows)],
-    "LayerNormalization": [("naive_variance", center_rows)],
-    "MatMul": [("MatmulTransposeFusion", transpose_in_gemm)],
-    "Mul": [
-        ("ConvMulFusion", keep_factor_apart),
-        ("GeluFusion", move_axes),
-        ("MatMulScaleFusion", spell_out_scale),
-    ],
-    "Pad": [("Pad_Fusion", spell_out_axes)],
-    "Pow": [("FastGeluFusion", move_axes)],
-    "ReduceMax": [("slow_boolean_reductions", reduce_bytes)],
-    "ReduceMean": [("naive_sums", split_long_sum)],
-    "ReduceMin": [("slow_boolean_reductions", reduce_bytes)],
-    "ReduceSum": [("naive_sums", split_long_sum)],
-    "TopK": [
-        ("pads_top_k", fill_rows),
-        ("sequential_top_k", count_integers),
-        ("sequential_top_k", merge_halves),
-    ],
-    "Transpose": [
-        ("slow_transposes", transpose_with_batch_last),
-        ("slow_transposes", move_one_axis),
-    ],
-    "Where": [("slow_where", triangle_by_trilu), ("slow_where", select_by_arithmetic)],
-}
-"""For each operator the faults (see `Target.has`) that replace a node, in the order of trial. A
-function returns None for a node that does not meet the fault."""
+Row = tuple[str, Sequence[str], Callable[..., Outputs]]
+"""A fault (see `Target.has`), the operators that it concerns, and what replaces their nodes: None
+for a node that does not meet the fault."""
+
+WORKAROUNDS: Sequence[Row] = (
+    # fusions that give other numbers
+    ("ConvAddFusion", ("Add",), keep_shift_apart),
+    ("ConvMulFusion", ("Mul",), keep_factor_apart),
+    ("WeightBiasQuantization", ("Conv", "Gemm"), keep_bias_apart),
+    ("folds_batch_norm", ("BatchNormalization",), spell_out_normalization),
+    (CONV_NORMALIZATION, ("BatchNormalization",), spell_out_normalization),
+    (MATMUL_NORMALIZATION, ("BatchNormalization",), spell_out_normalization),
+    ("QDQSelectorActionTransformer", ("DequantizeLinear",), spell_out_weights),
+    ("DivMulFusion", ("Div",), spell_out_reciprocal),
+    ("DivMulFusion", ("Div",), move_axes),
+    ("GeluFusion", ("Add", "Mul"), move_axes),
+    ("FastGeluFusion", ("Pow",), move_axes),
+    ("MatMulScaleFusion", ("Div", "Mul"), spell_out_scale),
+    ("MatmulTransposeFusion", ("MatMul",), transpose_in_gemm),
+    ("Pad_Fusion", ("Pad",), spell_out_axes),
+    ("clamps_in_f32", ("Max", "Min"), part_clamp),
+    # inexact kernels
+    ("saturates_int8", ("DequantizeLinear",), write_zero_point),
+    ("naive_variance", ("InstanceNormalization", "LayerNormalization"), center_rows),
+    ("naive_sums", ("ReduceMean", "ReduceSum"), split_long_sum),
+    ("pads_top_k", ("TopK",), fill_rows),
+    # slow kernels
+    ("sequential_top_k", ("TopK",), count_integers),
+    ("sequential_top_k", ("TopK",), merge_halves),
+    ("slow_transposes", ("Transpose",), transpose_with_batch_last),
+    ("slow_transposes", ("Transpose",), move_one_axis),
+    ("slow_where", ("Where",), triangle_by_trilu),
+    ("slow_where", ("Where",), select_by_arithmetic),
+)
+"""In the order of trial; also for the nodes that replace others."""
+
+GUARDS: Sequence[Row] = (
+    ("loses_nan", ("ReduceMax", "ReduceMin"), guard_nan),
+    ("ignores_domains", GUARDED_FUNCTIONS, guard_domain),
+)
+"""For the nodes of the program alone: what replaces one has it among its own nodes."""
+
+
+def rows_of(target: Target, rows: Sequence[Row]) -> Mapping[str, list[Callable[..., Outputs]]]:
+    """For each operator what may replace its nodes for the faults that a target has."""
+    found: dict[str, list[Callable[..., Outputs]]] = {}
+    for fault, operators, make in rows:
+        if target.has(fault):
+            for op_type in operators:
+                found.setdefault(op_type, []).append(make)
+    return found

@@ -20,6 +20,11 @@ from hlo2onnx.ir.dims import fixed, is_static
 from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
 
+_FEWEST_MATRICES, _MOVED_MATRIX = 32, 144
+"""Fewest matrices that are transposed with the batch last, and elements of the largest one."""
+_MOVED_ELEMENTS, _MOVED_ROW = 4096, 16
+"""Fewest elements that move one axis at a time, and of the shortest row that a Gather moves."""
+
 
 def transpose_with_batch_last(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """Transpose(x), leading axes staying -> the rows of x with these axes last, in another order.
@@ -36,7 +41,7 @@ def transpose_with_batch_last(b: TargetBuilder, node: oir.Node) -> oir.Value | N
         return None
     batch, core = fixed(dims)[:kept], fixed(dims)[kept:]
     count, size = math.prod(batch), math.prod(core)
-    if not 1 < size <= b.costs.transposed_elements or count < b.costs.transposed_batch:
+    if not 1 < size <= _MOVED_MATRIX or count < _FEWEST_MATRICES:
         return None
     if _is_multiplied(node):
         return None
@@ -63,12 +68,12 @@ def move_one_axis(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     dims = shape_of(x)
     if not is_static(dims) or dtype_of(x).bitwidth > MOVED_BITS or _moves_one(perm):
         return None
-    if math.prod(fixed(dims)) < b.costs.moved_elements or _is_multiplied(node):
+    if math.prod(fixed(dims)) < _MOVED_ELEMENTS or _is_multiplied(node):
         return None
     parts, order = _parts(fixed(dims), perm)
     if _moves_one(order):
         moved = b.transpose(b.reshape(x, parts), order)
-    elif order == [2, 1, 0] and parts[2] >= b.costs.moved_row:
+    elif order == [2, 1, 0] and parts[2] >= _MOVED_ROW:
         rows = np.arange(parts[0] * parts[1]).reshape(parts[:2]).T
         turned = b.Gather(b.reshape(x, (rows.size, parts[2])), b.i64(rows.reshape(-1).tolist()))
         moved = b.transpose(turned, (1, 0))

@@ -15,11 +15,16 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import fixed, is_static
 from hlo2onnx.ir.values import Shape, const_of, dtype_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
-from hlo2onnx.targets.workarounds.nan_as_zero import is_of_nan
 
 T = oir.DataType
 _BITS = {T.FLOAT: T.INT32, T.DOUBLE: T.INT64}
 _INTEGERS = frozenset({T.INT32, T.INT64, T.UINT32, T.UINT64, T.UINT8})
+
+
+_FEWEST_ELEMENTS = 16384
+"""From so many on, arithmetic is faster."""
+_SHORT_ROW = 8
+"""Longest row in which a condition is repeated by a Concat."""
 
 
 def select_by_arithmetic(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
@@ -28,9 +33,10 @@ def select_by_arithmetic(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     c, x, y = node.inputs
     assert c is not None and x is not None and y is not None
     dtype, dims = dtype_of(x), shape_of(node.outputs[0])
-    if is_of_nan(node):
-        return None  # easy to predict, and a Clip that reads it needs none
-    if not is_static(dims) or not b.costs.selected_elements <= math.prod(fixed(dims)):
+    maker = c.producer()
+    if maker is not None and maker.op_type == "IsNaN":
+        return None  # easy to predict
+    if not is_static(dims) or not math.prod(fixed(dims)) >= _FEWEST_ELEMENTS:
         return None
     copies = _copies(b, shape_of(c), tuple(fixed(dims)))
     if copies is None:
@@ -52,7 +58,7 @@ def _copies(b: TargetBuilder, have: Shape, dims: tuple[int, ...]) -> int | None:
     """How often each condition is repeated, in short rows: 1 for not; None if otherwise."""
     if have == dims:
         return 1
-    is_row = bool(dims) and have == (*dims[:-1], 1) and dims[-1] <= b.costs.short_rows
+    is_row = bool(dims) and have == (*dims[:-1], 1) and dims[-1] <= _SHORT_ROW
     return dims[-1] if is_row else None
 
 

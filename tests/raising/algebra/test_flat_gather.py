@@ -20,7 +20,7 @@ from hlo2onnx.raising.rules.algebra.flat_gather import FlatGather, ScalarGather
 from hlo2onnx.targets import load_target
 
 T = oir.DataType
-MANY = with_costs(gathered_scalars=4)
+MANY = with_costs(many_elements=4)
 IMAGE = np.arange(24, dtype=np.float32).reshape(4, 6)
 ROWS = np.array([0, 3, 4, -1, -4, -5, 2**31 - 1, -(2**31)], np.int32)
 COLUMNS = np.array([5, 0, 6, -6, -7, 2, -1, 1], np.int32)
@@ -242,7 +242,7 @@ PROGRAMS: dict[str, Callable[..., jax.Array]] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_costs(monkeypatch, gathered_scalars=4)
+    use_costs(monkeypatch, many_elements=4)
     program = hlo2onnx.translate(jax.jit(PROGRAMS[name]).lower(jnp.asarray(IMAGE), ROWS, COLUMNS))
     fired = program.report.rules
     assert fired["flat-gather"] or fired["scalar-gather"], program.model

@@ -15,7 +15,7 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.targets import load_target
 
 T = oir.DataType
-MANY = with_costs(shifted_integers=4)
+MANY = with_costs(many_elements=4)
 
 
 def edges(dtype: str) -> np.ndarray:
@@ -51,7 +51,7 @@ def test_other_divisions_stay() -> None:
 
 
 def test_a_binary_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_costs(monkeypatch, shifted_integers=4, gathered_scalars=4)
+    use_costs(monkeypatch, many_elements=4)
     known = np.array([-np.inf, -1, 0, 0, 2, np.inf, np.nan], np.float32)
     at = np.array([np.nan, -np.inf, np.inf, 0, -0.0, 1, -2, 2], np.float32)
     program = hlo2onnx.translate(

@@ -216,5 +216,5 @@ def test_divisors_that_the_condition_keeps_from_zero() -> None:
 
 
 def test_targets_that_take_as_long_for_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_costs(monkeypatch, hoisted_elements=0)
+    use_costs(monkeypatch, small_elements=0)
     assert fired(lambda key: loop(lambda i: folded(key, i), 3), KEY) == 0

@@ -89,7 +89,7 @@ def _inside(b: Rewriter, index: oir.Value, extent: int, lowest: int) -> oir.Valu
 def need_many(indices: oir.Value, b: Rewriter) -> None:
     """Declines if there are so few indices that other forms are faster."""
     count = size_of(indices)
-    need(count is not None and count >= b.costs.gathered_scalars, "it gathers few", indices)
+    need(count is not None and count >= b.costs.many_elements, "it gathers few", indices)
 
 
 def _narrowed(b: Rewriter, indices: oir.Value) -> oir.Value:

@@ -62,7 +62,7 @@ def _power_of_two(match: Match) -> None:
 
 def _is_faster(match: Match) -> None:
     size = size_of(match.node.outputs[0])
-    need(size is not None and size >= match.b.costs.shifted_integers, "it divides few", match.node)
+    need(size is not None and size >= match.b.costs.many_elements, "it divides few", match.node)
 
 
 RULES: tuple[Rule, ...] = (

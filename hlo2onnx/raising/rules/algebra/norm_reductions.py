@@ -27,7 +27,7 @@ def _is_exact_and_fast(match: Match) -> None:
     need(dtype_of(x) in _TYPES, "no kernel for its type", x)
     assert dims and node is not None
     axes = reduced_axes(node)
-    need(0 < math.prod(dims) <= b.costs.norm_elements, "the kernel is slow, or x may be empty", x)
+    need(0 < math.prod(dims) <= b.costs.small_elements, "the kernel is slow, or x may be empty", x)
     terms = math.prod(dims[axis] for axis in axes)
     trailing = axes == tuple(range(rank_of(x) - len(axes), rank_of(x)))
     most = b.costs.inner_sum_terms if trailing else b.costs.outer_sum_terms

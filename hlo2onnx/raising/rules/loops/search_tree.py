@@ -27,6 +27,8 @@ _GATHERS = frozenset({"Gather", "GatherElements"})
 _COMPUTED = frozenset({*ELEMENTWISE, *BY_ATTRIBUTE, "Cast", "Where"})
 INT32 = oir.DataType.INT32
 _COPIES = frozenset({*RESHAPES, "Identity"})
+_NODES_PER_STATE = 8
+"""Elements of a large table that may be computed for each element that a trip reads."""
 _WALK_NODES = 4
 """Nodes of a step: the Gather, the double of k, the condition as a number, and their sum."""
 Arrays = dict[oir.Value, np.ndarray]
@@ -55,7 +57,7 @@ class SearchTree(Rule):
         size = size_of(trips.states[0]) if trips.states else None
         need(size, "it has no states, or their extents are unknown", node)
         assert size is not None
-        most = max(b.costs.hoisted_elements, b.costs.hoisted_ratio * size)
+        most = max(b.costs.small_elements, _NODES_PER_STATE * size)
         small = count < MAX_INDEX_ELEMENTS.bit_length() and 1 << count <= most
         need(small, "the tree would be too large", node)
         search = _search(trips, size)

@@ -34,7 +34,7 @@ class BatchedMatvec(Rule):
         need(maker_of(a, "Transpose") is None, "the matrices are transposed", a)
         need(dtype in FLOATS and dtype.bitwidth >= 32, "it is not f32 or f64", node)
         pair = [_vectors(x, (*dims[:-2], dims[-1])) for x in (a, v)]
-        is_dot = None not in pair and 0 < dims[-1] <= b.costs.dot_terms
+        is_dot = None not in pair and 0 < dims[-1] <= b.costs.matvec_elements
         is_small = 0 < math.prod(dims[-2:]) <= b.costs.matvec_elements
         are_many = is_small and math.prod(dims[:-2]) >= b.costs.matvecs
         need(is_dot or are_many, "few or large matrices", node)

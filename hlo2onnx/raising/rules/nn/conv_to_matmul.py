@@ -69,7 +69,8 @@ class ConvToMatMul(Rule):
         window = Window(node)
         moved = prod(fixed(shape_of(x))) + prod(fixed(shape_of(node.outputs[0])))
         elements = prod(window.kernel)
-        need(elements >= moved * b.costs.matmul_conv_kernel, "the image is as large", node)
+        need(elements >= b.costs.many_elements, "the kernel is small", node)
+        need(elements >= moved, "the image is as large", node)
         rank = len(window.places)
         rows = _rows(b.transpose(x, [0, *range(2, rank + 2), 1]), window, b)
         outputs = window.kernel[0]

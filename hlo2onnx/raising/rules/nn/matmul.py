@@ -132,7 +132,7 @@ def _graph_around(b: Rewriter, node: oir.Node, matrix: oir.Value) -> oir.Graph |
     outer = matrix.graph if isinstance(matrix.graph, oir.Graph) else None
     if outer is None or outer is node.graph or not isinstance(node.graph, oir.Graph):
         return None
-    is_small = (size_of(matrix) or math.inf) <= b.costs.transposed_matrix_elements
+    is_small = (size_of(matrix) or math.inf) <= b.costs.small_elements
     return outer if is_small and b.facts.is_repeated(node.graph, outer) else None
 
 

@@ -288,8 +288,8 @@ def _is_fast(mode: Mode, steps: dict[int, Step], x: oir.Value, b: Rewriter) -> b
     ):
         return True
     *_, rows, columns = _matrices(steps)
-    plain = b.costs.antialiased_resize_work if mode.antialias else b.costs.linear_resize_work
-    least = b.costs.cubic_resize_work if mode.mode == "cubic" else plain
+    is_plain = mode.mode != "cubic" and not mode.antialias
+    least = b.costs.linear_resize_work if is_plain else b.costs.antialiased_resize_work
     return multiplications(rows.shape, columns.shape) >= least
 
 

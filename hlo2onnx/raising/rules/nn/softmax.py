@@ -136,9 +136,7 @@ class LogSumExp(Rule):
     ) -> oir.Value:
         # If an extent is 0, the kernel gives a wrong shape.
         elements = math.prod(static_shape(x) or (0,))
-        need(
-            0 < elements <= b.costs.log_sum_exp_elements, "the kernel is slow, or x may be empty", x
-        )
+        need(0 < elements <= b.costs.small_elements, "the kernel is slow, or x may be empty", x)
         is_supported = dtype_of(x) in FLOATS and b.supports("ReduceLogSumExp", dtype_of(x))
         need(is_supported, "no ReduceLogSumExp for its type", x)
         return b.ReduceLogSumExp(x, b.i64(axes), keepdims=int(keepdims))

@@ -1,7 +1,4 @@
-"""Guards of f32 functions at NaN, at infinity and outside their domains.
-
-WGSL does not define the results of its functions there, and GPUs return arbitrary numbers.
-"""
+"""Guards of functions and extremes that lose NaN, or give numbers outside their domains."""
 
 from __future__ import annotations
 
@@ -12,7 +9,15 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.facts import Facts
-from hlo2onnx.ir.values import const_number, dtype_of
+from hlo2onnx.ir.values import attributes_of, const_number, dtype_of, shape_of
+from hlo2onnx.targets.builder import TargetBuilder
+
+# -- function domains ------------------------------------------------------------------------------
+
+# Guards of f32 functions at NaN, at infinity and outside their domains.
+#
+# WGSL does not define the results of its functions there, and GPUs return arbitrary numbers.
+
 
 T = oir.DataType
 
@@ -21,10 +26,10 @@ def guard_domain(b: GraphBuilder, node: oir.Node, facts: Facts) -> oir.Value | N
     """The result of an f32 function with a guard.
 
     Returns:
-        None for other operators, and if no operand can be NaN or outside the domain.
+        None for other types, and if no operand can be NaN or outside the domain.
     """
     x = node.inputs[0]
-    if x is None or node.domain or node.op_type not in _GUARDS or dtype_of(x) != T.FLOAT:
+    if x is None or dtype_of(x) != T.FLOAT:
         return None
     inputs = [x for x in node.inputs if x is not None]
     is_inside = node.op_type in _ALL_NUMBERS or (
@@ -100,6 +105,28 @@ _GUARDS: Mapping[str, Callable[..., oir.Value]] = {
     "Sigmoid": _numbers,
     "Softplus": _numbers,
 }
+GUARDED_FUNCTIONS = tuple(_GUARDS)
 _ALL_NUMBERS = frozenset({"Cosh", "Exp", "Sigmoid", "Softplus"})
 """Functions whose kernels are right for all numbers but NaN."""
 _POSITIVE_NUMBERS = frozenset({"Log", "Pow"})
+
+# -- reduce nan ------------------------------------------------------------------------------------
+
+# Extremes of floats, for runtimes whose ReduceMax and ReduceMin lose NaN.
+
+
+def guard_nan(builder: TargetBuilder, node: oir.Node, facts: Facts) -> oir.Value | None:
+    """A ReduceMax or ReduceMin that gives NaN where there is one; None if there can be none.
+
+    A sum of non-negative numbers is NaN only if one of them is: infinities do not cancel, and
+    overflow gives +inf.
+    """
+    x, *axes = node.inputs
+    assert x is not None
+    if facts.nan_free(x):
+        return None
+    types = [(dtype_of(node.outputs[0]), shape_of(node.outputs[0]))]
+    terms = x if facts.float_range(x).low >= 0 else builder.Relu(x)
+    witness = builder.op("ReduceSum", terms, *axes, types=types, **attributes_of(node))
+    numbers = builder.like(node, [x, *axes], types)
+    return builder.Where(builder.IsNaN(witness), witness, numbers)

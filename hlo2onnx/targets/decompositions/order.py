@@ -1,18 +1,62 @@
-"""TopK for targets that give equal elements in any order.
-
-The places of the elements are made part of the keys, which then are all different.
-"""
+"""Comparisons, bounds and TopK, for targets whose kernels order some operands wrongly."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import FLOATS, dtype_of, rank_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.decompositions.integer_ops import clip, relu
 from hlo2onnx.targets.decompositions.rounded_integers import RIGHT_HERE, right_here
+
+# -- comparisons -----------------------------------------------------------------------------------
+
+# Comparisons by the opposite ones, and bounds by Max and Min, for targets whose kernels of some of
+# them order NaN wrongly.
+
+
+_OPPOSITES: Final[Mapping[str, str]] = {
+    "Greater": "Less",
+    "GreaterOrEqual": "LessOrEqual",
+    "Less": "Greater",
+    "LessOrEqual": "GreaterOrEqual",
+}
+
+
+def swap_operands(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """Greater(x, y) -> Less(y, x), where the target has only the latter."""
+    x, y = node.inputs
+    assert x is not None and y is not None
+    opposite, dtype = _OPPOSITES[node.op_type], dtype_of(x)
+    if b.supports(node.op_type, dtype) or not b.supports(opposite, dtype):
+        return None
+    return b.op(opposite, y, x)
+
+
+def _bounded(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """Clip or Relu by Max and Min, where the target has these."""
+    x = node.inputs[0]
+    assert x is not None
+    if not all(b.supports(op_type, dtype_of(x)) for op_type in ("Max", "Min")):
+        return None
+    return (relu if node.op_type == "Relu" else clip)(b, node)
+
+
+COMPARISONS = {(op_type, dtype): swap_operands for op_type in _OPPOSITES for dtype in FLOATS}
+"""By operator and element type."""
+BOUNDS = {(op_type, dtype): _bounded for op_type in ("Clip", "Relu") for dtype in FLOATS}
+"""The same."""
+
+# -- stable top k ----------------------------------------------------------------------------------
+
+# TopK for targets that give equal elements in any order.
+#
+# The places of the elements are made part of the keys, which then are all different.
+
 
 T = oir.DataType
 

@@ -1,0 +1,125 @@
+"""Operators on bits, and scatters of extremes, for opsets without them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.dims import is_static, product
+from hlo2onnx.ir.values import UNSIGNED, dtype_of, rank_of, shape_of
+
+# -- bitwise ---------------------------------------------------------------------------------------
+
+# BitwiseAnd, BitwiseOr, BitwiseXor and BitwiseNot, for opsets without them.
+#
+# Two bytes make an index into a table of 65,536 results. Words of 4 or 8 bytes are cut into bytes.
+
+
+T = oir.DataType
+
+_FUNCTIONS = {
+    "BitwiseAnd": np.bitwise_and,
+    "BitwiseOr": np.bitwise_or,
+    "BitwiseXor": np.bitwise_xor,
+}
+
+
+def decompose_bitwise(b: GraphBuilder, node: oir.Node) -> oir.Value:
+    """The output of a node of one of the four operators, on integers of 8 to 64 bits."""
+    operands = [x for x in node.inputs if x is not None]
+    dtype = dtype_of(operands[0])
+    if node.op_type == "BitwiseNot":
+        return _not(b, operands[0])
+    word = _word(dtype)
+    first, second = (b.cast(x, word) for x in operands)
+    table = _table(b, node.op_type)
+    if word == T.UINT8:
+        return b.cast(_looked_up(b, table, first, second), dtype)
+    count = word.bitwidth // 8
+    shifts = b.const(np.arange(count) * 8, word)
+    parts = [
+        b.cast(b.BitShift(b.unsqueeze(x, [rank_of(x)]), shifts, direction="RIGHT"), T.UINT8)
+        for x in (first, second)
+    ]
+    results = b.cast(_looked_up(b, table, *parts), T.INT64)
+    weights = b.const(np.array([[1 << 8 * index] for index in range(count)]))
+    dims = shape_of(node.outputs[0])
+    joined = b.op("MatMul", results, weights, types=[(T.INT64, (*dims, 1))])
+    return b.cast(b.squeeze(joined, [len(dims)]), dtype)
+
+
+def _word(dtype: oir.DataType) -> oir.DataType:
+    """An unsigned type that holds the bits and that BitShift takes."""
+    return {8: T.UINT8, 64: T.UINT64}.get(dtype.bitwidth, T.UINT32)
+
+
+def _table(b: GraphBuilder, op_type: str) -> oir.Value:
+    byte = np.arange(256, dtype=np.uint8)
+    return b.const(_FUNCTIONS[op_type](byte[:, None], byte).reshape(-1))
+
+
+def _looked_up(b: GraphBuilder, table: oir.Value, first: oir.Value, second: oir.Value) -> oir.Value:
+    """The results for two tensors of bytes."""
+    row, column = (b.cast(x, T.INT32) for x in (first, second))
+    index = b.Add(b.Mul(row, b.scalar(256, T.INT32)), column)
+    result: oir.Value = b.Gather(table, index, axis=0)
+    return result
+
+
+def _not(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """The largest unsigned number, or -1, minus x."""
+    dtype = dtype_of(x)
+    ones = np.iinfo(dtype.numpy()).max if dtype in UNSIGNED else -1
+    result: oir.Value = b.Sub(b.scalar(ones, dtype), x)
+    return result
+
+
+# -- scatter extremes ------------------------------------------------------------------------------
+
+# ScatterElements and ScatterND that keep the largest or smallest, for opsets without them.
+
+
+def decompose_scatter_extreme(b: GraphBuilder, node: oir.Node) -> oir.Value:
+    """The node's output, from a Loop over updates: those of one trip have different targets.
+
+    A trip takes what is there, the maximum or minimum of that and the updates, and writes it. NaN
+    stays, as in Max and Min.
+    """
+    data, index, updates = (x for x in node.inputs if x is not None)
+    if node.op_type == "ScatterND":
+        axis, take = 0, "GatherND"
+        put: dict[str, Any] = {}
+        before = rank_of(index) - 1
+        index = _rows(b, index, None, 1)
+        updates = _rows(b, updates, b.Shape(index, end=1), rank_of(updates) - before)
+    else:
+        axis = node.attributes.get_int("axis", 0) % rank_of(data)
+        take, put = "GatherElements", {"axis": axis}
+    extreme = "Max" if node.attributes.get_string("reduction", "") == "max" else "Min"
+    types = [(dtype_of(data), shape_of(data))]
+    trip, going = b.value("trip", T.INT64, []), b.value("going", T.BOOL, [])
+    state = b.value("scattered", *types[0])
+    with b.subgraph([trip, going, state], "scatter") as body:
+        at = b.unsqueeze(trip, [0])
+        places, new = (b.Gather(x, at, axis=axis) for x in (index, updates))
+        old = b.op(take, state, places, types=[(dtype_of(new), shape_of(new))], **put)
+        written = b.op(node.op_type, state, places, b.op(extreme, old, new), types=types, **put)
+        body.outputs.extend([b.Identity(going), written])
+    trips = b.squeeze(b.Shape(index, start=axis, end=axis + 1), [0])
+    return b.op("Loop", trips, None, data, types=types, body=body)
+
+
+def _rows(b: GraphBuilder, x: oir.Value, count: oir.Value | None, rank: int) -> oir.Value:
+    """x with all axes before those of a row of this rank made one; `count` gives its extent."""
+    before, row = shape_of(x)[: rank_of(x) - rank], shape_of(x)[rank_of(x) - rank :]
+    dims = (product(before), *row)
+    if len(before) == 1 or is_static(dims):
+        return b.reshape(x, dims)
+    types = [(dtype_of(x), dims)]
+    if count is None:
+        return b.op("Flatten", x, axis=len(before), types=types)
+    shape = b.concat([count, b.Shape(x, start=len(before))], 0) if rank else count
+    return b.op("Reshape", x, shape, allowzero=1, types=types)

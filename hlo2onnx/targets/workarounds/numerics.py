@@ -1,0 +1,218 @@
+"""Sums, normalizations, TopK and triangles, for runtimes whose kernels are inexact or slow."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import FLOATS, const_of, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.decompositions.integer_ops import reduced_axes
+
+# -- float sums ------------------------------------------------------------------------------------
+
+# Long float sums, for runtimes that add one term after the other.
+#
+# A running f32 sum of n terms of one sign is off by up to n/2 ULP: 1e-3 at a million terms. In two
+# rounds of about sqrt(n) terms each it is off by sqrt(n) ULP, and takes the same time.
+
+
+def split_long_sum(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """A long ReduceSum or ReduceMean of f32 or f64 as two or more short sums; None if it is short.
+
+    Sums the axes one after the other. Reshapes a long axis to (rows, columns) before, with zeros
+    at the end if its extent has no suitable divisor.
+    """
+    x = node.inputs[0]
+    assert x is not None
+    shape = static_shape(x)
+    axes = reduced_axes(node)
+    if (
+        shape is None
+        or axes is None
+        or dtype_of(x) not in (oir.DataType.FLOAT, oir.DataType.DOUBLE)
+    ):
+        return None
+    inner = axes == tuple(range(len(shape) - len(axes), len(shape)))
+    count = math.prod(shape[axis] for axis in axes)
+    if count < (b.costs.inner_sum_terms if inner else b.costs.outer_sum_terms):
+        return None
+    result = x
+    for axis in reversed(axes):
+        result = _sum_axis(b, result, axis)
+    if node.op_type == "ReduceMean":
+        result = b.Div(result, b.scalar_like(count, x))
+    if node.attributes.get_int("keepdims", 1):
+        return result
+    return b.reshape(result, static_shape(node.outputs[0]) or ())
+
+
+def _sum_axis(b: TargetBuilder, x: oir.Value, axis: int) -> oir.Value:
+    """The sum over one axis, kept with extent 1."""
+    shape = list(static_shape(x) or ())
+    extent = shape[axis]
+    if extent < b.costs.outer_sum_terms:
+        return _reduce(b, x, axis)
+    rows, columns = _split(extent)
+    if rows * columns != extent:
+        pads = [0] * (2 * len(shape))
+        pads[len(shape) + axis] = rows * columns - extent
+        x = b.Pad(x, b.i64(pads))
+    x = b.reshape(x, [*shape[:axis], rows, columns, *shape[axis + 1 :]])
+    first = b.ReduceSum(x, b.i64([axis + 1]), keepdims=0)
+    return _reduce(b, first, axis)
+
+
+def _reduce(b: TargetBuilder, x: oir.Value, axis: int) -> oir.Value:
+    return b.ReduceSum(x, b.i64([axis]), keepdims=1)
+
+
+def _split(extent: int) -> tuple[int, int]:
+    """(rows, columns) near the square root of the extent, exact when a divisor is near it."""
+    root = math.isqrt(extent)
+    for rows in range(root, max(root // 4, 1), -1):
+        if extent % rows == 0:
+            return rows, extent // rows
+    return root, -(-extent // root)
+
+
+# -- naive variance --------------------------------------------------------------------------------
+
+# Normalizations, for runtimes that compute the variance as the mean of squares less the square of
+# the mean, which loses the digits that both share.
+
+
+def center_rows(b: GraphBuilder, node: oir.Node) -> list[oir.Value] | None:
+    """LayerNormalization(x, ...) -> LayerNormalization(x - ReduceMean(x), ...); likewise for
+    InstanceNormalization. None where x is such a difference, or where the mean is an output."""
+    x, *others = node.inputs
+    assert x is not None
+    first = 2
+    if node.op_type == "LayerNormalization":
+        first = node.attributes.get_int("axis", -1) % rank_of(x)
+    axes = list(range(first, rank_of(x)))
+    if len([y for y in node.outputs if y.uses() or y.is_graph_output()]) > 1:
+        return None
+    if _is_centered(x, axes):
+        return None
+    mean = b.ReduceMean(x, b.i64(axes), keepdims=1)
+    types = [(dtype_of(y), shape_of(y)) for y in node.outputs[:1]]
+    inputs = [b.Sub(x, mean), *others]
+    made = b.copy_of(node, inputs, types)
+    return [*made, *node.outputs[1:]]
+
+
+def _is_centered(x: oir.Value, axes: list[int]) -> bool:
+    """Whether x is the difference of a tensor and its mean along these axes."""
+    difference = x.producer()
+    if difference is None or difference.op_type != "Sub":
+        return False
+    left, right = difference.inputs
+    mean = None if right is None else right.producer()
+    if mean is None or mean.op_type != "ReduceMean" or mean.inputs[0] is not left:
+        return False
+    known = const_of(mean.inputs[1]) if len(mean.inputs) > 1 and mean.inputs[1] else None
+    return known is not None and sorted(int(i) % rank_of(x) for i in known.reshape(-1)) == axes
+
+
+# -- top k padding ---------------------------------------------------------------------------------
+
+# TopK of floats, for runtimes that fill rows up to a power of two with the largest finite numbers.
+#
+# onnxruntime-web 1.30 does that on WebGPU. It orders elements that are as large, or infinite, among
+# the filling, and gives -1 as their index. A row that already has a power of two elements is right.
+
+
+def fill_rows(b: GraphBuilder, node: oir.Node) -> list[oir.Value] | None:
+    """A TopK of rows filled up with infinities, which come last; None where nothing is missing.
+
+    Of equal elements the first one comes first, so no infinity of the filling comes before one of
+    the row.
+    """
+    x, count = node.inputs
+    assert x is not None
+    if is_filled(node) or not isinstance(extent := shape_of(x)[_axis(node)], int):
+        return None
+    pads = [0] * (2 * rank_of(x))
+    pads[rank_of(x) + _axis(node)] = (1 << (extent - 1).bit_length()) - extent
+    last = -math.inf if node.attributes.get_int("largest", 1) else math.inf
+    filled = b.Pad(x, b.i64(pads), b.scalar_like(last, x))
+    return b.copy_of(node, [filled, count])
+
+
+def is_filled(node: oir.Node) -> bool:
+    """Whether the rows have a power of two elements, or are not floats."""
+    x = node.inputs[0]
+    assert x is not None
+    extent = shape_of(x)[_axis(node)]
+    if dtype_of(x) not in FLOATS:
+        return True
+    return isinstance(extent, int) and extent.bit_count() <= 1
+
+
+def _axis(node: oir.Node) -> int:
+    x = node.inputs[0]
+    assert x is not None
+    return node.attributes.get_int("axis", -1) % rank_of(x)
+
+
+# -- triangles -------------------------------------------------------------------------------------
+
+# Triangles of matrices, for runtimes in which Where is slow.
+#
+# ONNX Runtime 1.32 selects a triangle of 8 x 8 in 1.0 µs, of 64 x 64 in 4.1 and of 256 x 256 in 47.
+# Trilu copies it in 0.4, 0.8 and 13 µs, and needs no mask.
+
+
+_MATRIX = 2
+
+
+def triangle_by_trilu(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """Where(mask, x, 0) and Where(mask, 0, x) -> Trilu(x, k), the mask being a constant triangle.
+
+    Legal for every x: Trilu copies the elements of the triangle and writes +0 elsewhere, whatever
+    x holds there. None for other masks, if the other operand is not +0 throughout, and if x would
+    be broadcast.
+    """
+    condition, *choices = node.inputs
+    if not b.supports("Trilu", dtype_of(node.outputs[0])):
+        return None
+    mask = None if condition is None else const_of(condition)
+    if mask is None or mask.ndim < _MATRIX or mask.size != mask.shape[-2] * mask.shape[-1]:
+        return None
+    mask = mask.reshape(mask.shape[-2:])
+    for x, other, kept in ((choices[0], choices[1], mask), (choices[1], choices[0], ~mask)):
+        assert x is not None and other is not None
+        if _is_positive_zero(other) and const_of(x) is None:
+            return _triangle(b, node, x, kept)
+    return None
+
+
+def _triangle(b: TargetBuilder, node: oir.Node, x: oir.Value, kept: np.ndarray) -> oir.Value | None:
+    is_whole = shape_of(x) == shape_of(node.outputs[0]) and rank_of(x) >= _MATRIX
+    if not is_whole or shape_of(x)[-2:] != kept.shape:
+        return None
+    for upper in (0, 1):
+        # triu(k) keeps what tril(k - 1) drops.
+        k = _diagonal(~kept if upper else kept)
+        if k is not None:
+            return b.Trilu(x, b.const(np.array(k + upper, np.int64)), upper=upper)
+    return None
+
+
+def _diagonal(lower: np.ndarray) -> int | None:
+    """The k of a mask that is numpy.tri(m, n, k); None of other masks."""
+    m, n = lower.shape
+    if not lower.size:
+        return None
+    empty_rows = int((~lower[:, 0]).sum())
+    k = -empty_rows if empty_rows else int(lower[0].sum()) - 1
+    return k if np.array_equal(lower, np.tri(m, n, k, dtype=bool)) else None
+
+
+def _is_positive_zero(x: oir.Value) -> bool:
+    value = const_of(x)
+    return value is not None and not value.any() and not np.signbit(value.real).any()
