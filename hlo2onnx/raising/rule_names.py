@@ -17,13 +17,13 @@ RETIRED = frozenset(
      "conv-filter-gradient", "decision-tree", "dequantize-before-broadcast", "equal-results",
      "equal-states", "expand-dequantized", "first-trips-table", "fold-power-of-two",
      "gather-hoisting", "hoist-row-transpose", "horizontal-fusion", "inline-single-trip",
-     "inline-trip", "is-finite", "known-state", "masked-gather", "negative-index-nd",
-     "negative-tuple", "pack-rows", "permute-rows", "pooling-gradient", "replace-zero",
-     "rounded-rotation", "row-tables", "shifted-carry", "sink-final-states",
+     "inline-trip", "integer-matmul-in-floats", "is-finite", "known-state", "masked-gather",
+     "negative-index-nd", "negative-tuple", "pack-rows", "permute-rows", "pooling-gradient",
+     "replace-zero", "rounded-rotation", "row-tables", "shifted-carry", "sink-final-states",
      "sink-into-branches", "skip-unselected", "slp-vectorize", "softmax-drop-unit-dims",
-     "softmax-without-units", "squeeze-bias", "sum-after-loop", "sum-of-choices", "trip-table",
-     "unmask-state", "vector-bias", "while-fission", "wide-comparison", "widen-comparison",
-     "zero-or-small"}
+     "softmax-without-units", "squeeze-bias", "sum-after-loop", "sum-of-choices",
+     "transpose-group-normalization", "trip-table", "unmask-state", "vector-bias", "vector-dot",
+     "while-fission", "wide-comparison", "widen-comparison", "zero-or-small"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""
 

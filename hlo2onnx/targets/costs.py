@@ -140,9 +140,6 @@ class Costs:
     dot_terms: float = 0
     """Terms of the largest products of vectors with a vector each that Mul and ReduceSum compute.
     MatMul takes two more nodes, which make rows and columns of them."""
-    integer_matmul_work: float = math.inf
-    """Multiplications of a product of i32 matrices from which on products of their parts in f64 are
-    faster: 0.17 and 0.22 ms for 128 x 128, 0.75 and 1.75 ms for 256 x 256."""
     matmul_conv_kernel: float = math.inf
     """Elements of a kernel that is computed in each call, for each element of the image and the
     result, from which on products take it as it is and Conv would transpose it: 3 x 3 x 512 x 512

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as oir
 import pytest
 
-from hlo2onnx.raising.rules.nn.center_before_scale import _repeats
+from hlo2onnx.raising.rules.nn.batch_normalization import _repeats
 
 Dims = tuple[int, ...]
 

@@ -9,7 +9,7 @@ from normalization_graphs import CUBE, X, mean_of, scale
 from rewriting import Build, Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.center_before_scale import CenterBeforeScale
+from hlo2onnx.raising.rules.nn.batch_normalization import CenterBeforeScale
 
 
 def spread(b: GraphBuilder, x: oir.Value) -> oir.Value:

@@ -14,10 +14,8 @@ from rewriting import Rewrite
 from verified import operators
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.channel_scale_shift import (
-    AffineToBatchNormalization,
-    InstanceNormalizationAffine,
-)
+from hlo2onnx.raising.rules.nn.batch_normalization import AffineToBatchNormalization
+from hlo2onnx.raising.rules.nn.channel_normalization import InstanceNormalizationAffine
 from hlo2onnx.raising.rules.nn.fold_into_conv import FoldBiasIntoConv, FoldScaleIntoConv
 
 RNG = np.random.default_rng(0)

@@ -8,10 +8,8 @@ import pytest
 from rewriting import Build, Rewrite, fires, foreign
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.channel_scale_shift import (
-    AffineToBatchNormalization,
-    InstanceNormalizationAffine,
-)
+from hlo2onnx.raising.rules.nn.batch_normalization import AffineToBatchNormalization
+from hlo2onnx.raising.rules.nn.channel_normalization import InstanceNormalizationAffine
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(1, 2, (2, 6, 4, 6)).astype(np.float32)

@@ -13,7 +13,7 @@ from rewriting import Rewrite
 from verified import operators
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.center_before_scale import CenterBeforeScale
+from hlo2onnx.raising.rules.nn.batch_normalization import CenterBeforeScale
 from hlo2onnx.raising.rules.nn.layer_normalization import LayerNormalization, RMSNormalization
 
 RNG = np.random.default_rng(0)

@@ -52,46 +52,6 @@ class VectorMatMul(Rule):
         return b.op("MatMul", row, right, types=[(dtype_of(left), result)])
 
 
-class VectorDot(Rule):
-    """MatMul(Reshape(v, (1, n)), Reshape(w, (n, 1))) -> Reshape(MatMul(v, w), (1, 1))
-
-    A row of reshaped rows is a vector, too: Gather(Reshape(x, (k, 1, n)), i). The Reshape of the
-    product then meets those that follow it, where `vector-matmul` sees none.
-    """
-
-    name = "vector-dot"
-    anchors = frozenset({"MatMul"})
-    sources = RESHAPES
-    # Rules for loops batch products of rows with columns.
-    phase = 1
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        left, right = operands(node)
-        need(shape_of(node.outputs[0]) == (1, 1), "it is not a product of two vectors", node)
-        column = source_of(right, *RESHAPES)
-        is_vector = column is not None and rank_of(column) == 1
-        need(is_vector, "its right operand is no reshaped vector", right)
-        row = needed(_row(b, left), "its left operand is no reshaped vector", left)
-        product = b.op("MatMul", row, column, types=[(dtype_of(row), ())])
-        return b.reshape(product, (1, 1))
-
-
-def _row(b: Rewriter, matrix: oir.Value) -> oir.Value | None:
-    """The vector that is a matrix of one row, without a Reshape of it."""
-    source = source_of(matrix, *RESHAPES)
-    if source is not None:
-        return source if rank_of(source) == 1 else None
-    gather = maker_of(matrix, "Gather")
-    if gather is None or not is_private(matrix) or gather.attributes.get_int("axis", 0) != 0:
-        return None
-    rows, place = operands(gather)
-    source = source_of(rows, *RESHAPES)
-    is_plain = source is not None and shape_of(source) == (shape_of(rows)[0], shape_of(rows)[-1])
-    if source is None or not is_plain or rank_of(place) or rank_of(rows) != 3:
-        return None
-    return b.op("Gather", source, place, axis=0, types=[(dtype_of(source), shape_of(source)[1:])])
-
-
 class MatvecToVecmat(Rule):
     """MatMul(w, Reshape(x, (n, 1))) -> Reshape(MatMul(Reshape(x, (1, n)), Transpose(w)), (m, 1))
 
