@@ -12,7 +12,7 @@ from target_costs import use_costs, with_costs
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
-from hlo2onnx.raising.rules.nn.batched_matvec import BatchedMatvec
+from hlo2onnx.raising.rules.nn.matmul import BatchedMatvec
 from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop
 from hlo2onnx.targets import load_target
 

@@ -15,7 +15,7 @@ from rewriting import Build, Rewrite, fires, foreign, padded_by
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.raising.rules.nn.conv_to_matmul import ConvToMatMul
+from hlo2onnx.raising.rules.nn.convolution import ConvToMatMul
 
 IMAGE, KERNEL = (1, 16, 4, 4), (3, 3, 16, 32)
 

@@ -9,7 +9,7 @@ from rewriting import Build, Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Refusal
-from hlo2onnx.raising.rules.nn.matmul_transpose import MatMulTranspose
+from hlo2onnx.raising.rules.nn.matmul import MatMulTranspose
 from hlo2onnx.raising.rules.shapes.transpose import (
     SinkTranspose,
     SinkTransposeConcat,

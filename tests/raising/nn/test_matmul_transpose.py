@@ -10,7 +10,7 @@ from rewriting import Rewrite
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.matmul_transpose import MatMulTranspose
+from hlo2onnx.raising.rules.nn.matmul import MatMulTranspose
 from hlo2onnx.raising.rules.shapes.reshape import ComposeTransposes, EliminateNop
 from hlo2onnx.raising.rules.shapes.transpose import TransposeBeforeCollapse
 

@@ -15,7 +15,7 @@ from rewriting import Rewrite, fires
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.resize import NearestResize, ResizeOperator, SinkTransposeResize
-from hlo2onnx.raising.rules.nn.resize_weights import (
+from hlo2onnx.raising.rules.nn.resize_modes import (
     CUBIC,
     LINEAR,
     LINEAR_ANTIALIASED,

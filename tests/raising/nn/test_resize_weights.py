@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from hlo2onnx.raising.rules.nn.resize_weights import (
+from hlo2onnx.raising.rules.nn.resize_modes import (
     CUBIC,
     LINEAR,
     LINEAR_ANTIALIASED,

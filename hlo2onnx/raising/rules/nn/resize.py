@@ -41,19 +41,17 @@ from hlo2onnx.raising.match.axis_layouts import (
     repeated,
 )
 from hlo2onnx.raising.match.views import RESHAPES, first, is_private, maker_of, operands
-from hlo2onnx.raising.rules.nn.resize_nodes import (
-    layout_of_images,
-    multiplications,
-    products,
-    resized,
-)
-from hlo2onnx.raising.rules.nn.resize_weights import (
+from hlo2onnx.raising.rules.nn.resize_modes import (
     LINEAR,
     NEAREST,
     Mode,
     index_modes,
     interpolation,
     is_resampling,
+    layout_of_images,
+    multiplications,
+    products,
+    resized,
     weight_modes,
 )
 
