@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
@@ -167,19 +166,3 @@ def test_symbolic_channels_are_no_channels() -> None:
     exported = jax.export.export(jax.jit(model))(jax.ShapeDtypeStruct(dims, np.float32))
     program = hlo2onnx.translate(exported)
     assert program.verify(RNG.normal(size=(2, 3, 4, 4)).astype(np.float32)).ok
-
-
-OTHERS: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "over channels alone": lambda x: (
-        (x - x.mean(1, keepdims=True)) / jnp.sqrt(x.var(1, keepdims=True) + 1e-5)
-    ),
-    "over the batch": lambda x: (
-        (x - x.mean((0, 2, 3), keepdims=True)) / jnp.sqrt(x.var((0, 2, 3), keepdims=True) + 1e-5)
-    ),
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_look_alikes(name: str) -> None:
-    images = np.ascontiguousarray(np.moveaxis(X, -1, 1))
-    assert "InstanceNormalization" not in operators(OTHERS[name], images)

@@ -25,7 +25,11 @@ from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
 from hlo2onnx.raising.rules.nn.matmul import Gemm, MatvecToVecmat, VectorMatMul
 from hlo2onnx.raising.rules.nn.rnn import Lstm
-from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop, SinkReshape
+from hlo2onnx.raising.rules.shapes.reshape import (
+    ComposeReshapes,
+    EliminateNop,
+    SinkReshape,
+)
 from hlo2onnx.targets import load_target
 
 RNG = np.random.default_rng(0)
@@ -345,3 +349,13 @@ def test_cells_of_gemms_are_cells(order: str) -> None:
     assert apply_rules(model, [Lstm()], load_target("ort-cpu"))["lstm"] == 1
     for new, old in zip(run_model(model, inputs), before, strict=True):
         np.testing.assert_allclose(new, old, rtol=0, atol=1e-6)
+
+
+def test_grouped_query_attention_transposes_no_scores() -> None:
+    def scores(query: jax.Array, key: jax.Array) -> jax.Array:
+        return jnp.einsum("btkgh,bskh->bkgts", query, key)
+
+    query, key = np.ones((2, 5, 2, 3, 4), np.float32), np.ones((2, 5, 2, 4), np.float32)
+    program = hlo2onnx.translate(jax.jit(scores).lower(query, key))
+    assert program.verify(query, key).ok
+    assert [node.op_type for node in program.model.graph].count("Transpose") == 2

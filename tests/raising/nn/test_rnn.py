@@ -245,3 +245,37 @@ def test_nan_as_in_xla(step: Callable[..., Any], state: Any) -> None:
     for have, want in zip(*map(jax.tree.leaves, (program(x), function(x))), strict=True):
         np.testing.assert_array_equal(np.isnan(have), np.isnan(want))
     assert {"lstm", "gru"}.isdisjoint(program.report.rules)
+
+
+def test_trips_not_known() -> None:
+    def function(x: jax.Array, n: jax.Array) -> Any:
+        step = lstm(GATES["one-bias"])
+        return lax.fori_loop(0, n, lambda i, s: step(s, x[i])[0], (jnp.asarray(H), jnp.asarray(C)))
+
+    for trips in (0, 4):
+        found = nodes(function, X, np.int32(trips))
+        assert (found["LSTM"], found["Loop"]) == (0, 1)
+
+
+@pytest.mark.wide
+def test_rnn_is_for_other_runtimes() -> None:
+    """ONNX Runtime's Loop is faster than its RNN."""
+
+    def step(h: Any, x: jax.Array) -> Any:
+        h = jnp.tanh(x @ W[:, :WIDTH] + h @ R[:, :WIDTH] + B[:WIDTH])
+        return h, h
+
+    def rectified(h: Any, x: jax.Array) -> Any:
+        h = jax.nn.relu(x @ W[:, :WIDTH] + h @ R[:, :WIDTH])
+        return h, h
+
+    for function in (scanned(step, H), scanned(rectified, H)):
+        assert nodes(function, X)["Loop"] == 1
+        found = nodes(function, X, target="onnx")
+        assert (found["RNN"], found["Loop"]) == (1, 0)
+
+
+def test_shapes_are_those_of_the_loop() -> None:
+    program = hlo2onnx.translate(jax.jit(scanned(lstm(GATES["one-bias"]))).lower(X))
+    shapes = [tuple(value.shape or ()) for value in program.model.graph.outputs]
+    assert shapes == [(BATCH, WIDTH), (BATCH, WIDTH), (TRIPS, BATCH, WIDTH)]

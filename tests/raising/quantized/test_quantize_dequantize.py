@@ -110,7 +110,6 @@ MISSES: dict[str, Spelling] = {
     "not clipped": lambda b, x: b.Round(divided(b, x)),
     "clipped below only": lambda b, x: b.Max(b.Round(divided(b, x)), scalar(b, -128)),
     "too wide": lambda b, x: clip(b, b.Round(divided(b, x)), -128, 200),
-    "bounds between integers": lambda b, x: b.Round(clip(b, divided(b, x), -99.5, 99.5)),
     "clipped before the sum": lambda b, x: b.Add(clip(b, b.Round(divided(b, x))), scalar(b, 4)),
     "half a zero point": lambda b, x: clip(b, b.Add(b.Round(divided(b, x)), scalar(b, 0.5))),
     "floor": lambda b, x: clip(b, b.Floor(divided(b, x))),
@@ -152,9 +151,6 @@ MISSES: dict[str, Spelling] = {
     "scales of more axes": lambda b, x: clip(
         b, b.Round(b.Div(x, b.const(np.array([[[0.1, 0.2, 0.3]]], np.float32))))
     ),
-    "a scale of more axes": lambda b, x: clip(
-        b, b.Round(b.Div(x, b.const(np.array([[[0.1]]], np.float32))))
-    ),
     "more steps than are read": lambda b, x: clip(b, repeated(b, b.Round(divided(b, x)), 6)),
     "an operand": lambda b, x: x,
     "clipped alone": lambda b, x: clip(b, x),
@@ -164,9 +160,6 @@ MISSES: dict[str, Spelling] = {
         b, b.Round(clip(b, divided(b, x))), 0, "IsInf"
     ),
     "another guarded": lambda b, x: replaced(b, b.Round(clip(b, divided(b, x))), 0, of=x),
-    "guarded by 1": lambda b, x: b.Where(
-        b.IsNaN(r := b.Round(clip(b, divided(b, x)))), scalar(b, 1), r
-    ),
 }
 
 
