@@ -10,8 +10,8 @@ import pytest
 from rewriting import model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.dyadic import Steps, moved
 from hlo2onnx.ir.facts import Facts
+from hlo2onnx.ir.float_ranges import Steps, moved
 
 T = oir.DataType
 Build = Callable[[GraphBuilder, oir.Value], oir.Value]
