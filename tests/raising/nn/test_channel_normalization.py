@@ -140,21 +140,6 @@ def test_group_normalization_of_keras(batch: int, groups: int) -> None:
     assert found.count("InstanceNormalization") == 1 and "ReduceMean" not in found, found
 
 
-@pytest.mark.parametrize("groups", [1, 3, 12])
-def test_group_normalization_of_one_image(groups: int) -> None:
-    layer = nn.GroupNorm(num_groups=groups, use_bias=False)
-    parameters = {"params": {"scale": V[0]}}
-    w = RNG.normal(size=(1, 1, 12, 12)).astype(np.float32)
-
-    def model(x: jax.Array) -> jax.Array:
-        dims = ("NHWC", "HWIO", "NHWC")
-        y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims)
-        return second(layer.apply(parameters, y))
-
-    found = operators(model, X[:1])
-    assert found.count("InstanceNormalization") == 1 and "ReduceMean" not in found, found
-
-
 def test_symbolic_channels_are_no_channels() -> None:
     """Images of a film, normalized one by one."""
 

@@ -53,13 +53,13 @@ _SOFTMAX = Op("Div", _EXPONENTIAL, Name("sum"))
 _LOG_SOFTMAX = Op("Sub", _SHIFTED, Op("Log", _SUM))
 
 
-def _operator(b: Rewriter, op_type: str, found: Bindings | None, node: oir.Node) -> oir.Value:
+def _operator(b: Rewriter, op_type: str, found: Bindings, node: oir.Node) -> oir.Value:
     """The operator for exponentials of x - max(x), and their sum along the same axis."""
-    found = needed(found, "no exponentials of differences from a maximum are summed", node)
     x = found["x"]
     axes = reduction_of(found["sum"], "ReduceSum", found["exponential"])
-    same = reduction_of(found["max"], "ReduceMax", x) == axes and len(axes) == 1
-    need(same, "maximum and sum run over different axes, or over several", node)
+    same = reduction_of(found["max"], "ReduceMax", x) == axes
+    need(len(axes) == 1, "it runs over several axes", found["shifted"].producer())
+    need(same, "maximum and sum run over different axes", node)
     dtype = dtype_of(x)
     need(dtype in FLOATS and b.supports(op_type, dtype), f"no {op_type} for its type", x)
     return b.op(op_type, x, axis=-1 if axes[0] == rank_of(x) - 1 else axes[0])
@@ -75,7 +75,9 @@ class Softmax(Rule):
     anchors = frozenset({"Div"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        return _operator(b, "Softmax", match(_SOFTMAX, node.outputs[0]), node)
+        found = match(_SOFTMAX, node.outputs[0])
+        found = needed(found, "its dividend is not an exponential of a difference", node)
+        return _operator(b, "Softmax", found, node)
 
 
 class LogSoftmax(Rule):
@@ -91,7 +93,9 @@ class LogSoftmax(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         is_exact = dtype_of(node.outputs[0]) != oir.DataType.DOUBLE or not b.target.flags.loses_nan
         need(is_exact, "its kernel loses NaN in this type", node)
-        return _operator(b, "LogSoftmax", match(_LOG_SOFTMAX, node.outputs[0]), node)
+        found = match(_LOG_SOFTMAX, node.outputs[0])
+        found = needed(found, "no logarithm of the sum of its exponentials is subtracted", node)
+        return _operator(b, "LogSoftmax", found, node)
 
 
 class LogSumExp(Rule):
