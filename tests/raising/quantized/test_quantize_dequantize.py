@@ -182,13 +182,6 @@ def test_a_condition_from_outside_guards_nothing() -> None:
     assert not fires(build, X | {"c": X["x"] > 0}, Quantize())
 
 
-def test_divisions_of_others_stay() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.cast(clip(b, b.Round(foreign(divided(b, x)))), T.INT8)
-
-    assert not fires(build, X, Quantize())
-
-
 @pytest.mark.parametrize("along", [0, 1])
 def test_zero_points_along_an_axis(along: int) -> None:
     """Beside scales along the same axis."""
@@ -391,30 +384,20 @@ def test_integer_matmul(types: tuple[type, type], nodes: list[str]) -> None:
     Rewrite(build, inputs, MatMulIntegerOperator()).gives("Transpose", *nodes)
 
 
-def test_wider_integers_are_left_alone() -> None:
-    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        return b.MatMul(b.cast(x, T.INT32), b.cast(y, T.INT32))
+def product(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+    return b.MatMul(wide(b, x), wide(b, y))
 
-    inputs = {"x": np.ones((2, 3), np.int16), "y": np.ones((3, 2), np.int8)}
-    Rewrite(build, inputs, MatMulIntegerOperator()).nothing()
+
+MIXED = {"x": np.ones((3, 4), np.uint8), "y": np.ones((4, 3), np.int8)}
 
 
 def test_what_the_target_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(Target, "supports_pair", lambda _, *key: asked.append(key))
-
-    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        return b.MatMul(wide(b, x), wide(b, y))
-
-    inputs = {"x": np.ones((3, 4), np.uint8), "y": np.ones((4, 3), np.int8)}
-    assert not fires(build, inputs, MatMulIntegerOperator(), opset=21)
+    assert not fires(product, MIXED, MatMulIntegerOperator(), opset=21)
     assert asked == [("MatMulInteger.B", T.UINT8, T.UINT8, 21)]
 
 
 def test_mixed_products_without_bitwise_xor() -> None:
-    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        return b.MatMul(wide(b, x), wide(b, y))
-
-    inputs = {"x": np.ones((3, 4), np.uint8), "y": np.ones((4, 3), np.int8)}
-    assert not fires(build, inputs, MatMulIntegerOperator(), opset=17)
-    assert fires(build, inputs, MatMulIntegerOperator(), opset=18)
+    assert not fires(product, MIXED, MatMulIntegerOperator(), opset=17)
+    assert fires(product, MIXED, MatMulIntegerOperator(), opset=18)

@@ -35,7 +35,12 @@ class FoldPadIntoConv(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         padded = first(node)
-        x, pads = _zeros_around(padded)
+        pad = needed(maker_of(padded, "Pad"), "its operand is not padded", padded)
+        x, amounts, value, axes = (*pad.inputs, None, None)[:4]
+        pads = needed(const_ints(amounts), "its pads are computed", pad)
+        mode = pad.attributes.get_string("mode", "constant")
+        plain = mode == "constant" and axes is None and (value is None or const_number(value) == 0)
+        need(plain and min(pads) >= 0, "it is not padded with zeros", pad)
         others = any(reader.op_type != "Conv" for reader in padded.consumers())
         need(
             not others and not padded.is_graph_output(), "other nodes read the padded value", padded
@@ -55,26 +60,6 @@ class FoldPadIntoConv(Rule):
             most = max(total[number], total[number + len(kernel)])
             need(most <= (extent - 1) * step, "some windows contain only zeros", node)
         return b.like(node, [x, *node.inputs[1:]], pads=total)
-
-
-def _zeros_around(padded: oir.Value) -> tuple[oir.Value, tuple[int, ...]]:
-    """The tensor that is padded with zeros, and the pads before and after each axis.
-
-    Raises:
-        Refusal: It is padded in another way, or not at all.
-    """
-    pad = needed(maker_of(padded, "Pad"), "its operand is not padded", padded)
-    x, pads, value, axes = (*pad.inputs, None, None)[:4]
-    amounts = const_ints(pads)
-    mode = pad.attributes.get_string("mode", "constant")
-    plain = mode == "constant" and axes is None and (value is None or const_number(value) == 0)
-    need(
-        plain and amounts is not None and min(amounts) >= 0,
-        "it is not padded with constant zeros",
-        pad,
-    )
-    assert x is not None and amounts is not None
-    return x, amounts
 
 
 class ConvToMatMul(Rule):
