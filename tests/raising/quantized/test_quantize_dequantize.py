@@ -65,7 +65,6 @@ SPELLINGS: dict[str, Spelling] = {
     "clipped one by one": lambda b, x: b.Min(
         b.Max(scalar(b, -128), b.Round(divided(b, x))), scalar(b, 127)
     ),
-    "a guard in between": lambda b, x: clip(b, guarded(b, b.Round(divided(b, x)))),
     "as many steps as are read": lambda b, x: clip(b, repeated(b, b.Round(divided(b, x)), 5)),
     "clipped twice": lambda b, x: clip(b, between(b, b.Round(divided(b, x)), -500, 500)),
 }
@@ -320,7 +319,6 @@ STAYS: dict[str, Any] = {
     "it is quantized in blocks": lambda b, q: b.transpose(blocks(b, q), [1, 0, 2]),
     "it is expanded in blocks": lambda b, q: b.reshape(blocks(b, q), [2, 12]),
     "an axis is cut": lambda b, q: b.slice(dequantized(b, q, 1), [0, 1, 0], [2, 3, 4]),
-    "axes are joined": lambda b, q: b.reshape(dequantized(b, q, 1), [6, 4]),
     "it expands": lambda b, q: b.expand(dequantized(b, q), [5, 2, 3, 4]),
     "it computes": lambda b, q: b.Neg(dequantized(b, q)),
 }
@@ -340,7 +338,6 @@ def wide(b: GraphBuilder, x: oir.Value) -> oir.Value:
 
 PRODUCTS: dict[str, Build] = {
     "64 bits": lambda b, x, y: b.MatMul(b.cast(x, T.INT64), b.cast(y, T.INT64)),
-    "floats": lambda b, x, y: b.MatMul(b.cast(x, T.FLOAT), b.cast(y, T.FLOAT)),
     "one computed": lambda b, x, y: b.MatMul(wide(b, x), b.Neg(wide(b, y))),
     "one of others": lambda b, x, y: b.MatMul(wide(b, x), foreign(wide(b, y))),
     "truth": lambda b, x, y: b.MatMul(wide(b, x), wide(b, b.cast(y, T.BOOL))),
