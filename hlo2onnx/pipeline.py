@@ -39,11 +39,10 @@ from hlo2onnx.lowering.lower import lower
 from hlo2onnx.options import Options, ir_version
 from hlo2onnx.raising import inline_branches, raise_model
 from hlo2onnx.raising.engine import Watch
-from hlo2onnx.raising.explanation import Explanation
+from hlo2onnx.raising.explanation import Explainer, Explanation, RuleLog
 from hlo2onnx.raising.half_in_f32 import compute_in_f32
 from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.rules import RULES
-from hlo2onnx.raising.watch import Explainer, RuleLog
 from hlo2onnx.report import Report, WeightSizes
 from hlo2onnx.runtime.metadata import describe_model
 from hlo2onnx.runtime.output_paths import output_folder, writing

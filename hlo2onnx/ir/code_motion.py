@@ -1,15 +1,17 @@
 """Moves nodes out of loops whose trips they do not depend on, and into the only branch that
-reads them."""
+reads them; merges equal nodes over equal inputs, loops and branches too.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import all_nodes, nodes_in, subgraphs, use_count
-from hlo2onnx.ir.values import present
+from hlo2onnx.ir.replace import can_replace, detach, replace
+from hlo2onnx.ir.traversal import all_nodes, nodes_in, replace_input, subgraphs, use_count
+from hlo2onnx.ir.values import dtype_of, present, shape_of
 
 RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike",
                     "RandomUniform", "RandomUniformLike"})  # fmt: skip
@@ -130,3 +132,180 @@ def _is_movable(node: oir.Node) -> bool:
 
 def _inner_nodes(node: oir.Node) -> list[oir.Node]:
     return [inner for body in subgraphs(node) for inner in all_nodes(body)]
+
+
+def eliminate_common_subexpressions(
+    graph: oir.Graph, outer: dict[Hashable, oir.Node] | None = None
+) -> int:
+    """Removes nodes equal to an earlier node of this graph or of a graph around it; returns how
+    many. Equal stacked outputs of a Loop become one. Random nodes stay, and nodes with such a node
+    in their bodies.
+
+    Args:
+        outer: The nodes of the graphs around it, by their keys. It is left as it is.
+    """
+    seen = {} if outer is None else outer
+    own: list[Hashable] = []
+    count = 0
+    for node in nodes_in(graph):
+        inner = subgraphs(node)
+        if inner:
+            count += sum(eliminate_common_subexpressions(subgraph, seen) for subgraph in inner)
+            count += _share_stacks(node) if node.op_type == "Loop" else 0
+        if not is_repeatable(node):
+            continue
+        key = node_key(node, node.inputs)
+        earlier = seen.setdefault(key, node)
+        if earlier is node:
+            own.append(key)
+        elif all(map(can_replace, node.outputs, earlier.outputs)):
+            if inner and not have_equal_bodies(node, earlier, {}):
+                continue
+            for body in inner:
+                detach(body)
+            replace(node, earlier.outputs)
+            count += 1
+    for key in own:  # nodes around this graph and after it do not see its values
+        del seen[key]
+    return count
+
+
+_MOST_READERS = 64
+"""With more readers, a value does not tell whether two nodes are equal: that would take quadratic
+time."""
+
+
+def may_merge(nodes: Iterable[oir.Node]) -> bool:
+    """Whether `eliminate_common_subexpressions` may merge one of these nodes with another node.
+
+    Equal nodes read the same values. So only the other readers of one operand are compared.
+    """
+    for node in nodes:
+        if node.op_type == "Loop" and any(_equal_stacks(node)):
+            return True
+        if not is_repeatable(node):
+            continue
+        inputs = [x for x in node.inputs if x is not None]
+        if not inputs:
+            return True
+        rarest = min(inputs, key=use_count) if len(inputs) > 1 else inputs[0]
+        if use_count(rarest) > _MOST_READERS:
+            return True
+        if use_count(rarest) > 1 and any(_are_equal(node, x) for x in rarest.consumers()):
+            return True
+    return False
+
+
+def _are_equal(node: oir.Node, other: oir.Node) -> bool:
+    if other is node or other.op_type != node.op_type or other.inputs != node.inputs:
+        return False
+    is_equal = node_key(node, node.inputs) == node_key(other, other.inputs)
+    return is_equal and have_equal_bodies(node, other, {})
+
+
+def _share_stacks(loop: oir.Node) -> int:
+    """Replaces outputs of a Loop that stack the same values by the first of them; returns how many
+    outputs are no longer read."""
+    count = 0
+    for output, earlier in _equal_stacks(loop):
+        for reader, position in list(output.uses()):  # a graph's output stays what it is
+            replace_input(reader, position, earlier)
+        count += not output.is_graph_output()
+    return count
+
+
+def _equal_stacks(loop: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
+    """The read outputs of a Loop that stack the same values as an earlier one, and that one."""
+    seen: dict[Hashable, oir.Value] = {}
+    for stacked, output in _stacks(loop):
+        earlier = seen.setdefault(_origin(stacked), output)
+        if earlier is not output and use_count(output):
+            yield output, earlier
+
+
+def _stacks(loop: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
+    """Pairs of a value in the body of a Loop and the output that stacks it."""
+    states = len(loop.inputs) - 2
+    stacked = loop.attributes["body"].as_graph().outputs[1 + states :]
+    return zip(stacked, loop.outputs[states:], strict=True)
+
+
+def _origin(value: oir.Value) -> Hashable:
+    """A key that is equal for stacks of the same value, at any depth, and for copies."""
+    node = value.producer()
+    if node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
+        return _origin(node.inputs[0])
+    if node is not None and node.op_type == "Loop":
+        for stacked, output in _stacks(node):
+            if output is value:
+                return (node, _origin(stacked))
+    return value
+
+
+Pairs = Mapping[oir.Value, oir.Value]
+
+
+def node_key(node: oir.Node, inputs: Sequence[oir.Value | None]) -> Hashable:
+    """A key that is equal for nodes that compute the same from these operands, if their bodies
+    do."""
+    # `data` is the dict itself, see `subgraphs`.
+    data = node.attributes.data
+    attributes: Hashable = ()
+    if data:
+        names = sorted(data) if len(data) > 1 else data
+        attributes = tuple([(name, _attribute_key(data[name])) for name in names])
+    return (node.domain, node.op_type, len(node.outputs), tuple(inputs), attributes)
+
+
+_PLAIN = frozenset({oir.AttributeType.INT, oir.AttributeType.INTS})
+"""Types of attributes whose values are equal if they compare so. Floats are not: 0 and -0, NaN."""
+
+
+def _attribute_key(attribute: oir.Attr) -> Hashable:
+    if attribute.type in _PLAIN:
+        plain: int | tuple[int, ...] = attribute.value
+        return plain
+    if attribute.type == oir.AttributeType.TENSOR:
+        tensor = attribute.as_tensor()
+        return f"{tensor.dtype}{tensor.shape}{tensor.tobytes()!r}"
+    if attribute.type == oir.AttributeType.GRAPH:
+        return ""
+    return f"{attribute.type.name}{attribute.value!r}"
+
+
+def have_equal_bodies(node: oir.Node, other: oir.Node, pairs: Pairs) -> bool:
+    """Whether the bodies of two nodes have the same nodes, in any order.
+
+    Args:
+        pairs: Values around the first node, and those that the second one reads instead.
+    """
+    mine, others = subgraphs(node), subgraphs(other)
+    return len(mine) == len(others) and all(
+        _compute_the_same(body, twin, pairs) for body, twin in zip(mine, others, strict=True)
+    )
+
+
+def _compute_the_same(body: oir.Graph, twin: oir.Graph, outer: Pairs) -> bool:
+    if not (
+        len(body) == len(twin)
+        and len(body.outputs) == len(twin.outputs)
+        and list(map(_type, body.inputs)) == list(map(_type, twin.inputs))
+    ):
+        return False
+    pairs = {**outer, **dict(zip(body.inputs, twin.inputs, strict=True))}
+    left: dict[Hashable, list[oir.Node]] = {}
+    for other in twin:
+        left.setdefault(node_key(other, other.inputs), []).append(other)
+    for node in body:
+        key = node_key(node, [x if x is None else pairs.get(x, x) for x in node.inputs])
+        others = left.get(key, []) if is_repeatable(node) else []
+        found = next((one for one in others if have_equal_bodies(node, one, pairs)), None)
+        if found is None:
+            return False
+        others.remove(found)
+        pairs.update(zip(node.outputs, found.outputs, strict=True))
+    return all(pairs.get(x, x) is y for x, y in zip(body.outputs, twin.outputs, strict=True))
+
+
+def _type(value: oir.Value) -> object:
+    return dtype_of(value), shape_of(value)

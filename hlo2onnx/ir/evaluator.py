@@ -7,7 +7,7 @@ Other evaluators have their own tables, because their operators differ and not o
 * `block_evaluator` evaluates StableHLO, whose shifts, divisions and maxima differ from ONNX's.
 * `ranges` and `float_ranges` bound the elements of a value as a set, so that data movement is the
   identity and only monotonic operators are shared.
-* `dyadic` and `raising.match.linear_terms` recognise forms such as x + c, and evaluate nothing.
+* `raising.match.linear_terms` recognises forms such as x + c, and evaluates nothing.
 * `ir.type_inference` computes types, which depend on attributes more than on contents.
 """
 
@@ -93,9 +93,19 @@ def _exact_cast(array: np.ndarray, source: oir.DataType, target: oir.DataType) -
     return target not in FLOATS or target in _EXACT
 
 
+def _cast(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    source, target = dtype_of(node.inputs[0]), dtype_of(node.outputs[0])  # type: ignore[arg-type]
+    _need(_exact_cast(inputs[0], source, target), "numpy and the runtime may cast differently")
+    # ml_dtypes has no casts between its own integers.
+    array = inputs[0].astype(np.int8) if source in _SUB_BYTE else inputs[0]
+    return array.astype(target.numpy())
+
+
 def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    """The sum or the mean: of floats in f64 and rounded once, of integers it wraps."""
+    """The sum or the mean of at least one element: of floats in f64 and rounded once, of integers
+    it wraps."""
     x, *rest = inputs
+    _need(x.size, "the sum of nothing depends on the runtime")
     noop = node.attributes.get_int("noop_with_empty_axes", 0)
     given = rest[0].tolist() if rest else []
     axes = tuple(given) if given or noop else tuple(range(x.ndim))
@@ -109,10 +119,6 @@ def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     negative_zeros = np.any(np.signbit(x) & (x == 0))
     _need(not negative_zeros or np.all(wide), "runtimes differ in the sum of -0 alone")
     return wide.astype(x.dtype).reshape(static_shape(node.outputs[0]) or ())
-
-
-SUMS: dict[str, Evaluate] = {"ReduceMean": _sum, "ReduceSum": _sum}
-"""Reductions: evaluated in f32 and in integers, and only of at least one element."""
 
 
 def _gather(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
@@ -220,6 +226,10 @@ def _in_f64(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return evaluate
 
 
+def _elementwise(function: Callable[..., np.ndarray]) -> Evaluate:
+    return lambda node, inputs: function(*inputs)
+
+
 ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]] = {
     "Abs": (np.abs, _EXACT),
     "Add": (np.add, _EXACT),
@@ -260,14 +270,18 @@ ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]
 """Operators whose exact, correctly rounded or wrapping result numpy and every runtime share, and
 the element types of operands of which that holds."""
 
-BY_ATTRIBUTE: dict[str, tuple[Evaluate, frozenset[oir.DataType]]] = {
+_COMPUTED: dict[str, tuple[Evaluate, frozenset[oir.DataType] | None]] = {
     "BitShift": (_shifted, _UNSIGNED),
+    "Cast": (_cast, None),
     "Mod": (_remainder, _EXACT),
+    "ReduceMean": (_sum, _SINGLE | _INTEGERS),
+    "ReduceSum": (_sum, _SINGLE | _INTEGERS),
+    "Where": (_elementwise(np.where), None),
+    **{name: (_elementwise(function), types) for name, (function, types) in ELEMENTWISE.items()},
 }
-"""Operators whose function depends on an attribute, with the element types as above."""
+"""The function of each operator that computes, and the types of operands as above; None for any."""
 
-
-OPERATORS = frozenset({*MOVES, *ELEMENTWISE, *BY_ATTRIBUTE, *SUMS, "Cast", "Where"})
+OPERATORS = frozenset({*MOVES, *_COMPUTED})
 """All operators that `evaluate` knows."""
 
 
@@ -280,26 +294,11 @@ def evaluate(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     _need(len(inputs) == len(node.inputs), "an operand is left out")
     if node.op_type in MOVES:
         return MOVES[node.op_type](node, inputs)
-    source, target = dtype_of(node.inputs[0]), dtype_of(node.outputs[0])  # type: ignore[arg-type]
-    if node.op_type == "Cast":
-        _need(_exact_cast(inputs[0], source, target), "numpy and the runtime may cast differently")
-        # ml_dtypes has no casts between its own integers.
-        array = inputs[0].astype(np.int8) if source in _SUB_BYTE else inputs[0]
-        return array.astype(target.numpy())
+    evaluated, types = _COMPUTED[node.op_type]
+    is_exact = types is None or dtype_of(node.inputs[0]) in types  # type: ignore[arg-type]
+    _need(is_exact, "numpy and the runtime may differ in this type")
     with np.errstate(all="ignore"):
-        if node.op_type == "Where":
-            return np.where(*inputs)
-        if node.op_type in SUMS:
-            is_exact = source in _SINGLE | _INTEGERS
-            _need(is_exact and inputs[0].size, "the order of its terms matters")
-            return SUMS[node.op_type](node, inputs)
-        if node.op_type in BY_ATTRIBUTE:
-            evaluated, types = BY_ATTRIBUTE[node.op_type]
-            _need(source in types, "numpy and the runtime may differ in this type")
-            return evaluated(node, inputs)
-        function, types = ELEMENTWISE[node.op_type]
-        _need(source in types, "numpy and the runtime may differ in this type")
-        return function(*inputs)
+        return evaluated(node, inputs)
 
 
 def known_array(

@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.dyadic import Steps, steps_of
 from hlo2onnx.ir.evaluator import known_elements
 from hlo2onnx.ir.float_ranges import (
     ANYTHING,
     FloatRange,
+    Steps,
     float_range_of_node,
     range_of_numbers,
+    steps_of,
 )
-from hlo2onnx.ir.ranges import RANGE, Range, decided, range_of_node, range_of_type
-from hlo2onnx.ir.uniqueness import distinct_rows
+from hlo2onnx.ir.ranges import RANGE, Range, decided, distinct_rows, range_of_node, range_of_type
 from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of, present
 
 _T = TypeVar("_T")

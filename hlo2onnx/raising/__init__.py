@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.cse import eliminate_common_subexpressions
+from hlo2onnx.ir.code_motion import eliminate_common_subexpressions
 from hlo2onnx.ir.replace import remove_unused
 from hlo2onnx.raising.changes import Changes
 from hlo2onnx.raising.engine import Rewriter, Rule, RuleTable, Watch, apply_rules, apply_to

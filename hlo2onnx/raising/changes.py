@@ -12,10 +12,13 @@ from typing import NamedTuple
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.code_motion import hoist_invariants, may_hoist
-from hlo2onnx.ir.cse import eliminate_common_subexpressions, may_merge
-from hlo2onnx.ir.live_outputs import live_outputs
-from hlo2onnx.ir.replace import remove_unread_initializers, remove_unused
+from hlo2onnx.ir.code_motion import (
+    eliminate_common_subexpressions,
+    hoist_invariants,
+    may_hoist,
+    may_merge,
+)
+from hlo2onnx.ir.replace import live_outputs, remove_unread_initializers, remove_unused
 from hlo2onnx.ir.traversal import all_nodes, is_read, nodes_in, subgraphs, use_count
 
 HOPS = 2

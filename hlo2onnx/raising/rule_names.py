@@ -23,8 +23,8 @@ RETIRED = frozenset(
      "rounded-rotation", "row-tables", "shifted-carry", "sink-final-states",
      "sink-into-branches", "skip-idle-trips", "skip-unselected", "slp-vectorize",
      "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias", "sum-after-loop",
-     "sum-of-choices", "unmask-state", "vector-bias", "while-fission", "wide-comparison",
-     "widen-comparison", "zero-or-small"}
+     "sum-of-choices", "transpose-group-normalization", "unmask-state", "vector-bias",
+     "vector-dot", "while-fission", "wide-comparison", "widen-comparison", "zero-or-small"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""
 

@@ -18,7 +18,7 @@ from rewriting import model_of
 from rule_names import LOOP_RULE_NAMES
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.cse import eliminate_common_subexpressions
+from hlo2onnx.ir.code_motion import eliminate_common_subexpressions
 from hlo2onnx.ir.replace import remove_unused
 from hlo2onnx.ir.values import dtype_of, shape_of
 

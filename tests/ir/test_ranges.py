@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx_ir as oir
 import pytest
@@ -12,6 +14,7 @@ from rewriting import model_of
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.facts import Facts
 from hlo2onnx.ir.ranges import Range
+from hlo2onnx.ir.values import Dim
 from hlo2onnx.runtime.sessions import OrtProgram
 
 T = oir.DataType
@@ -164,3 +167,162 @@ def test_the_greatest_of_several(count: int, expected: int | None) -> None:
     model = model_of(build, {"x": np.zeros(3, np.int32)})
     wanted = WHOLE if expected is None else Range(count - 1, expected)
     assert Facts().int_range(model.graph.outputs[0]) == wanted
+
+
+FLOAT, INT64 = oir.DataType.FLOAT, oir.DataType.INT64
+Build = Callable[[GraphBuilder, oir.Value], oir.Value]
+
+
+def made(build: Build, dims: tuple[Dim, ...] = (4, 1)) -> oir.Value:
+    graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": 23})
+    builder = GraphBuilder(graph, 23)
+    return build(builder, builder.value("x", oir.DataType.INT64, dims))
+
+
+def jax_normalised(b: GraphBuilder, index: oir.Value) -> oir.Value:
+    return b.Where(b.Less(index, b.i64(0)), b.Add(index, b.i64(9)), index)
+
+
+def counted(b: GraphBuilder, count: int = 100_000) -> oir.Value:
+    return b.Range(b.i64(0), b.i64(count), b.i64(1))
+
+
+KNOWN: dict[str, tuple[Build, list[int]]] = {
+    "normalised": (lambda b, x: jax_normalised(b, b.i64([-1, 3, -9])), [8, 3, 0]),
+    "moved": (lambda b, x: b.reshape(b.expand(b.i64([[1], [2]]), [2, 2]), [4]), [1, 1, 2, 2]),
+    "joined": (lambda b, x: b.concat([b.i64([4]), b.Max(b.i64([1, 5]), b.i64(2))], 0), [4, 2, 5]),
+    "wrapped": (lambda b, x: b.cast(b.i64([300]), oir.DataType.UINT8), [44]),
+    "turned": (
+        lambda b, x: b.reshape(b.transpose(b.i64([[1, 2, 3], [4, 5, 6]]), (1, 0)), [6]),
+        [1, 4, 2, 5, 3, 6],
+    ),
+    "least": (lambda b, x: b.Min(b.i64([1, 5, 3]), b.i64(4), b.i64([2, 2, 2])), [1, 2, 2]),
+    "most": (lambda b, x: b.Max(b.i64([1, 5, 3]), b.i64(4), b.i64([2, 2, 2])), [4, 5, 4]),
+    "difference": (lambda b, x: b.Sub(b.i64([1, 5]), b.i64([4, 2])), [-3, 3]),
+    "product": (lambda b, x: b.Mul(b.i64([3, 5]), b.i64(-2)), [-6, -10]),
+    "equal": (lambda b, x: b.Equal(b.i64([1, 5]), b.i64(5)), [0, 1]),
+    "greater": (lambda b, x: b.Greater(b.i64([1, 5, 6]), b.i64(5)), [0, 0, 1]),
+    "not less": (lambda b, x: b.GreaterOrEqual(b.i64([1, 5, 6]), b.i64(5)), [0, 1, 1]),
+    "less": (lambda b, x: b.Less(b.i64([1, 5, 6]), b.i64(5)), [1, 0, 0]),
+    "not greater": (lambda b, x: b.LessOrEqual(b.i64([1, 5, 6]), b.i64(5)), [1, 1, 0]),
+    "negated": (lambda b, x: b.Neg(b.i64([1, -2])), [-1, 2]),
+    "of floats": (lambda b, x: b.cast(b.const(np.array([1, 2], np.float32)), INT64), [1, 2]),
+    "overflowed": (lambda b, x: b.Add(b.i64([2**63 - 1]), b.i64(1)), [-(2**63)]),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_known_elements(name: str) -> None:
+    build, elements = KNOWN[name]
+    found = Facts().elements(made(build))
+    assert found is not None
+    np.testing.assert_array_equal(found, elements)
+
+
+def test_inputs_and_large_values_are_not_known() -> None:
+    assert Facts().elements(made(lambda b, x: b.Add(x, b.i64(1)))) is None
+    assert Facts().elements(made(lambda b, x: b.expand(b.i64(1), [100_000]))) is None
+    assert Facts().elements(made(lambda b, x: x)) is None
+    free = made(lambda b, x: b.Add(x, b.i64(1)), (oir.SymbolicDim("n"),))
+    assert Facts().elements(free) is None
+    assert Facts().elements(made(lambda b, x: b.ReduceMax(b.i64([1, 2]), keepdims=0))) is None
+    assert Facts().elements(made(lambda b, x: b.cast(b.scalar(np.nan, FLOAT), INT64))) is None
+    assert Facts().elements(made(lambda b, x: b.cast(b.i64(1), FLOAT))) is None
+
+
+@pytest.mark.parametrize(("count", "is_known"), [(1 << 16, True), ((1 << 16) + 1, False)])
+def test_how_many_elements_are_looked_into(count: int, is_known: bool) -> None:
+    expanded = Facts().elements(made(lambda b, x: b.expand(b.i64(1), [count])))
+    constant = Facts().elements(made(lambda b, x: b.i64(range(count))))
+    assert [expanded is not None, constant is not None] == [is_known, is_known]
+
+
+@pytest.mark.parametrize(("count", "is_known"), [(64, True), (65, False)])
+def test_how_many_operators_are_looked_through(count: int, is_known: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        value = b.i64([1, 2])
+        for _ in range(count):
+            value = b.Add(value, b.i64([0, 0]))
+        return value
+
+    assert (Facts().elements(made(build)) is not None) == is_known
+
+
+DISTINCT: dict[str, Build] = {
+    "one_row": lambda b, x: b.reshape(x, [1, 4]),
+    "no_rows": lambda b, x: b.i64(np.zeros((0, 2))),
+    "constant": lambda b, x: b.i64([[3], [1], [2]]),
+    "rows": lambda b, x: b.i64([[0, 1], [1, 0], [1, 1]]),
+    "range": lambda b, x: b.reshape(counted(b), [100_000, 1]),
+    "shifted": lambda b, x: b.reshape(b.Sub(b.i64(7), counted(b)), [100_000, 1]),
+    "normalised": lambda b, x: b.reshape(jax_normalised(b, counted(b)), [100_000, 1]),
+    "narrowed": lambda b, x: b.cast(
+        b.reshape(counted(b, 70_000), [70_000, 1]), oir.DataType.INT32
+    ),
+    "one_column": lambda b, x: b.concat([x, b.i64([[0], [1], [2], [3]])], 1),
+    "narrowed_rows": lambda b, x: b.cast(
+        b.concat([b.reshape(counted(b, 70_000), [70_000, 1])] * 2, 1), oir.DataType.INT32
+    ),
+    "narrowed_shift": lambda b, x: b.cast(
+        b.reshape(b.Add(counted(b), b.i64(5)), [100_000, 1]), oir.DataType.INT32
+    ),
+    "added": lambda b, x: b.reshape(b.Add(b.i64([7]), counted(b)), [100_000, 1]),
+    "moved": lambda b, x: b.reshape(
+        b.Add(b.i64([3, 1, 2]), b.reshape(b.ReduceMax(x), [1])), [3, 1]
+    ),
+    "top_k": lambda b, x: b.reshape(
+        b.outputs("TopK", b.reshape(x, [4]), b.i64([3]), n_outputs=2)[1], [3, 1]
+    ),
+}  # fmt: skip
+NOT_PROVEN: dict[str, Build] = {
+    "input": lambda b, x: x,
+    "constant": lambda b, x: b.i64([[3], [1], [3]]),
+    "no_columns": lambda b, x: b.i64(np.zeros((3, 0))),
+    "rows": lambda b, x: b.i64([[0, 1], [1, 0], [0, 1]]),
+    "repeated": lambda b, x: b.reshape(
+        b.expand(b.reshape(counted(b), [100_000, 1]), [100_000, 2]), [200_000, 1]
+    ),
+    "narrowed": lambda b, x: b.cast(b.reshape(counted(b), [100_000, 1]), oir.DataType.INT16),
+    "scaled": lambda b, x: b.reshape(b.Mul(counted(b), b.i64(1 << 62)), [100_000, 1]),
+    "sum": lambda b, x: b.reshape(b.Add(counted(b), counted(b)), [100_000, 1]),
+    "columns": lambda b, x: b.concat([x, x], 1),
+    "moved": lambda b, x: b.reshape(
+        b.Add(b.i64([3, 1, 3]), b.reshape(b.ReduceMax(x), [1])), [3, 1]
+    ),
+    "narrowed_rows": lambda b, x: b.cast(
+        b.concat([b.reshape(counted(b), [100_000, 1])] * 2, 1), oir.DataType.INT16
+    ),
+    "wide_rows": lambda b, x: b.cast(b.concat([x, x], 1), oir.DataType.INT64),
+    "top_k_of_rows": lambda b, x: b.reshape(
+        b.outputs("TopK", b.reshape(x, [2, 2]), b.i64([1]), n_outputs=2)[1], [2, 1]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_distinct_rows(name: str) -> None:
+    assert Facts().distinct_rows(made(DISTINCT[name]))
+
+
+@pytest.mark.parametrize(("count", "is_proven"), [(60, True), (70, False)])
+def test_how_long_a_proof_may_be(count: int, is_proven: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        value = counted(b, 70_000)
+        for _ in range(count // 2):
+            value = b.cast(b.cast(value, oir.DataType.INT32), INT64)
+        return b.reshape(value, [70_000, 1])
+
+    assert Facts().distinct_rows(made(build)) == is_proven
+
+
+@pytest.mark.parametrize("name", NOT_PROVEN)
+def test_rows_that_may_be_equal(name: str) -> None:
+    assert not Facts().distinct_rows(made(NOT_PROVEN[name]))
+
+
+def test_a_decided_comparison_narrows_the_range() -> None:
+    facts = Facts()
+    known = facts.int_range(made(lambda b, x: jax_normalised(b, counted(b))))
+    assert known is not None and known.within(0, 99_999)
+    unknown = facts.int_range(made(jax_normalised))
+    assert unknown is not None and unknown.low < 0

@@ -53,7 +53,7 @@ def test_near_misses_come_first_with_line_and_culprit() -> None:
     assert len(found.firings) == 1
     nearest, quotients = found.misses
     assert nearest.reason == "it runs over several axes"
-    assert quotients.reason == "its dividend is not an exponential"
+    assert quotients.reason == "its dividend is not an exponential of a difference"
     assert nearest.held > quotients.held == 0
     (place,) = nearest.places
     assert place.node.startswith("Div ") and place.source == _here(several, "over_both =")

@@ -3,7 +3,7 @@
 One module for each family of operators registers its type rules.
 """
 
-from hlo2onnx.ir.type_inference import elementwise, shapes, subgraphs
+from hlo2onnx.ir.type_inference import elementwise, shapes
 from hlo2onnx.ir.type_inference.registry import (
     RULES,
     MissingTypesError,
@@ -20,5 +20,4 @@ __all__ = [
     "elementwise",
     "infer",
     "shapes",
-    "subgraphs",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as oir
@@ -10,8 +10,9 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import difference, fixed
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.type_inference import ValueType
-from hlo2onnx.ir.values import const_number, dtype_of, origin, rank_of, shape_of
+from hlo2onnx.ir.values import dtype_of, origin, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need, needed
+from hlo2onnx.raising.match.activations import LOGISTIC, RELU, X
 from hlo2onnx.raising.match.counted_loop import (
     Trips,
     rebuilt,
@@ -22,6 +23,7 @@ from hlo2onnx.raising.match.counted_loop import (
 from hlo2onnx.raising.match.linear_terms import Part, Product, Sums, Term
 from hlo2onnx.raising.match.rnn_weights import Gate, gate_of, inputs_of, stacked, vectors
 from hlo2onnx.raising.match.views import extent_of, operands
+from hlo2onnx.raising.patterns import Either, Op, Pattern, Sum, match
 
 
 @dataclass(frozen=True)
@@ -73,14 +75,12 @@ class Reader:
     def under(self, part: Part, op_type: str) -> Part | None:
         """The operand of an activation."""
         part = self.sums.stripped(part)
-        node = part.value.producer()
-        if node is None or self.trips.is_outer(part.value):
+        if self.trips.is_outer(part.value):
             return None
-        x = {"Relu": _rectified, "Sigmoid": _logit}.get(op_type, lambda _: None)(node)
-        if node.op_type == op_type:
-            x = node.inputs[0]
-        if x is None or shape_of(x) != shape_of(part.value):
+        found = match(_UNDER[op_type], part.value)
+        if found is None or shape_of(found["x"]) != shape_of(part.value):
             return None
+        x = found["x"]
         return self.sums.stripped(Part(x, part.axis, part.low, part.high))
 
     def operands(self, part: Part, op_type: str) -> tuple[Part, Part] | None:
@@ -129,34 +129,13 @@ class Reader:
         return gate_of(self.sums, others, product, sign=sign)
 
 
-def _logit(node: oir.Node) -> oir.Value | None:
-    """x of 1 / (1 + exp(-x))."""
-    if node.op_type == "Div" and is_one(node.inputs[0]):
-        total = node.inputs[1]
-    elif node.op_type == "Reciprocal":
-        total = node.inputs[0]
-    else:
-        return None
-    added = None if total is None else total.producer()
-    if added is None or added.op_type != "Add":
-        return None
-    powers = [x for x in added.inputs if not is_one(x)]
-    power = powers[0].producer() if len(powers) == 1 and powers[0] is not None else None
-    if power is None or power.op_type != "Exp" or power.inputs[0] is None:
-        return None
-    negative = power.inputs[0].producer()
-    return negative.inputs[0] if negative is not None and negative.op_type == "Neg" else None
-
-
-def _rectified(node: oir.Node) -> oir.Value | None:
-    """x of max(x, 0)."""
-    others = [x for x in node.inputs if const_number(x) != 0]
-    return others[0] if node.op_type == "Max" and len(others) == 1 < len(node.inputs) else None
-
-
-def is_one(value: oir.Value | None) -> bool:
-    """Whether a value is a constant of one element, 1."""
-    return const_number(value) == 1
+_LOGISTIC = Op("Reciprocal", Sum(1.0, Op("Exp", Op("Neg", X))))
+_UNDER: Mapping[str, Pattern] = {
+    "Relu": RELU,
+    "Sigmoid": Either(Op("Sigmoid", X), LOGISTIC, _LOGISTIC),
+    "Tanh": Op("Tanh", X),
+}
+"""The expressions of activations."""
 
 
 class Replacement:

@@ -362,15 +362,3 @@ def test_masks_of_jax(shape: tuple[int, ...]) -> None:
     fused = translate(program, *x, mask, target="onnx")
     assert fused.report.nodes["Attention"] == 1
     np.testing.assert_allclose(fused(*x, mask), program(*map(jnp.asarray, (*x, mask))), atol=1e-6)
-
-
-def test_it_can_be_switched_off() -> None:
-    def program(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
-        return jax.nn.softmax(q @ k.mT / 4) @ v
-
-    x = [*INPUTS.values()]
-    plain = translate(program, *x)
-    assert not plain.report.nodes["Attention"] and plain.report.opset == 21
-    assert translate(program, *x, target="onnx").report.nodes["Attention"]
-    for option in ({"without": "attention"}, {"nan": "xla"}, {"opset": 22}):
-        assert not translate(program, *x, target="onnx", **option).report.nodes["Attention"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx_ir as oir
 import pytest
@@ -72,25 +74,23 @@ def one_computed(b: GraphBuilder, x: oir.Value, **computed: oir.Value) -> oir.Va
     return batch(b, conv(b, x), *known[:3], computed["t"])
 
 
-def no_difference(b: GraphBuilder, x: oir.Value, **s: oir.Value) -> oir.Value:
+def spelled(
+    b: GraphBuilder,
+    x: oir.Value,
+    op_type: str = "Sub",
+    factor: Callable[..., oir.Value] = inverse,
+    scaled: bool = True,
+    **s: oir.Value,
+) -> oir.Value:
     dims = (1, 6, 1, 1)
-    y = b.Add(conv(b, x), b.reshape(s["m"], dims))
-    factor = b.reshape(b.Mul(s["s"], inverse(b, s["v"])), dims)
-    return b.Add(b.Mul(y, factor), b.reshape(s["t"], dims))
-
-
-def no_root(b: GraphBuilder, x: oir.Value, **s: oir.Value) -> oir.Value:
-    dims = (1, 6, 1, 1)
-    y = b.Sub(conv(b, x), b.reshape(s["m"], dims))
-    factor = b.reshape(b.Mul(s["s"], b.Reciprocal(s["v"])), dims)
-    return b.Add(b.Mul(y, factor), b.reshape(s["t"], dims))
+    y = b.op(op_type, conv(b, x), b.reshape(s["m"], dims))
+    root = factor(b, s["v"])
+    root = b.reshape(b.Mul(s["s"], root) if scaled else root, dims)
+    return b.Add(b.Mul(y, root), b.reshape(s["t"], dims))
 
 
 def no_product(b: GraphBuilder, x: oir.Value, **s: oir.Value) -> oir.Value:
-    dims = (1, 6, 1, 1)
-    y = b.Sub(conv(b, x), b.reshape(s["m"], dims))
-    factor = b.reshape(inverse(b, s["v"]), dims)
-    return b.Add(b.Mul(y, factor), b.reshape(s["t"], dims))
+    return spelled(b, x, scaled=False, **s)
 
 
 def test_one_computed_parameter() -> None:
@@ -193,8 +193,8 @@ def test_statistics_that_widen_x() -> None:
 
 NO_BATCH: dict[str, Build] = {
     "all constant": constants,
-    "nothing subtracted": no_difference,
-    "divided by no root": no_root,
+    "nothing subtracted": lambda b, x, **s: spelled(b, x, "Add", **s),
+    "divided by no root": lambda b, x, **s: spelled(b, x, factor=lambda b, v: b.Reciprocal(v), **s),
     "of exact values": lambda b, x, **s: batch(b, x, *s.values()),
     "along the columns": lambda b, x, **s: batch(b, conv(b, x), *s.values(), dims=(6,)),
     "along the last axis": lambda b, x, **s: batch(b, conv(b, x), *s.values(), dims=(1, 1, 1, 6)),

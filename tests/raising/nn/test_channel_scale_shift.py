@@ -6,18 +6,15 @@ from collections.abc import Callable
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite
+from rewriting import Build, Rewrite, fires, foreign
 from verified import operators
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.channel_scale_shift import (
-    AffineToBatchNormalization,
-    InstanceNormalizationAffine,
-)
+from hlo2onnx.raising.rules.nn.batch_normalization import AffineToBatchNormalization
+from hlo2onnx.raising.rules.nn.channel_normalization import InstanceNormalizationAffine
 from hlo2onnx.raising.rules.nn.fold_into_conv import FoldBiasIntoConv, FoldScaleIntoConv
 
 RNG = np.random.default_rng(0)
@@ -81,29 +78,6 @@ def test_before_a_convolution(normalize: Callable[[jax.Array], jax.Array]) -> No
     )
 
 
-NOT_OF_CHANNELS: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "no convolution before it": lambda x: conv(jnp.tanh(x) * S + B),
-    "one number for all": lambda x: conv(jnp.tanh(conv(x)) * 2 + 1),
-    "one number a place": lambda x: conv(jnp.tanh(conv(x)) * X[:1, :, :, :1] + X[:1, :1, :, :1]),
-    "nothing behind it": lambda x: jnp.moveaxis(jnp.tanh(conv(x)) * S + B, -1, 1),
-    "a computed shift": lambda x: conv(jnp.tanh(conv(x)) * S + x.mean((0, 1, 2))),
-}
-
-
-@pytest.mark.parametrize("name", NOT_OF_CHANNELS)
-def test_no_batch_normalization(name: str) -> None:
-    assert "BatchNormalization" not in operators(NOT_OF_CHANNELS[name], X)
-
-
-def test_scaled_values_that_others_read_stay() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
-        y = b.Conv(x, b.const(np.moveaxis(W, (2, 3), (1, 0))), pads=(1, 1, 1, 1))
-        scaled = b.Mul(b.Tanh(y), b.const(S.reshape(1, 8, 1, 1)))
-        return [b.Neg(scaled), b.Relu(b.Add(scaled, b.const(B.reshape(1, 8, 1, 1))))]
-
-    Rewrite(build, {"x": CHANNELS}, AffineToBatchNormalization()).nothing()
-
-
 @pytest.mark.wide
 def test_parameters_of_instance_normalization() -> None:
     layer = nn.InstanceNorm()
@@ -112,35 +86,170 @@ def test_parameters_of_instance_normalization() -> None:
     assert found == sorted(["Conv", "InstanceNormalization", "Conv"] + ["Transpose"] * 2)
 
 
-def test_computed_parameters_of_instance_normalization() -> None:
-    def build(b: GraphBuilder, x: oir.Value, s: oir.Value) -> oir.Value:
-        ones = b.const(np.ones(8, np.float32))
-        y = b.InstanceNormalization(x, ones, b.const(np.zeros(8, np.float32)), epsilon=1e-5)
-        return b.Neg(b.Mul(y, b.reshape(s, (1, 8, 1, 1))))
-
-    result = Rewrite(build, {"x": CHANNELS, "s": S}, InstanceNormalizationAffine(), tolerance=1e-5)
-    result.gives("InstanceNormalization", "Neg")
+IMAGES = RNG.normal(1, 2, (2, 6, 4, 6)).astype(np.float32)
+KERNEL = RNG.normal(size=(6, 6, 1, 1)).astype(np.float32)
+BOX = np.ones_like(KERNEL)
+SCALE, SHIFT, MEAN = RNG.uniform(0.5, 2, (3, 1, 6, 1, 1)).astype(np.float32)
+IMAGE = {"x": IMAGES}
 
 
-@pytest.mark.parametrize("shape", [(2, 8, 1, 1), (1, 8, 8, 1), (8, 1)])
-def test_parameters_that_are_not_of_channels(shape: tuple[int, ...]) -> None:
+def convolved(b: GraphBuilder, x: oir.Value, w: np.ndarray = KERNEL) -> oir.Value:
+    return b.Conv(x, b.const(w))
+
+
+# -- parameters of an instance normalization -----------------------------------------------------
+
+
+def instance(b: GraphBuilder, x: oir.Value, scale: float = 1, shift: float = 0) -> oir.Value:
+    parameters = (b.const(np.full(6, number, np.float32)) for number in (scale, shift))
+    return b.InstanceNormalization(x, *parameters, epsilon=0.25)
+
+
+TAKEN: dict[str, Build] = {
+    "a scale": lambda b, x: b.Mul(instance(b, x), b.const(SCALE)),
+    "a scale in front": lambda b, x: b.Mul(b.const(SCALE[0]), instance(b, x)),
+    "a shift": lambda b, x: b.Add(instance(b, x), b.const(SHIFT)),
+    "a shift in front": lambda b, x: b.Add(b.const(SHIFT[0]), instance(b, x)),
+    "a shift of what is scaled": lambda b, x: b.Add(instance(b, x, scale=3), b.const(SHIFT)),
+    "a computed shift": lambda b, x: b.Add(
+        instance(b, x),
+        b.reshape(b.ReduceMax(x, b.i64([0, 2, 3]), keepdims=0), (1, 6, 1, 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_instance_parameters(name: str) -> None:
+    found = Rewrite(TAKEN[name], IMAGE, InstanceNormalizationAffine(), tolerance=1e-6)
+    assert found.fired and not found.nodes["Add"] and not found.nodes["Mul"]
+    (node,) = (n for n in found.model.graph if n.op_type == "InstanceNormalization")
+    assert node.attributes["epsilon"].as_float() == 0.25
+
+
+def read_twice(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+    y = instance(b, x)
+    return [b.Mul(y, b.const(SCALE)), b.Neg(y)]
+
+
+def result_too(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+    y = instance(b, x)
+    return [b.Mul(y, b.const(SCALE)), y]
+
+
+KEPT: dict[str, Build] = {
+    "others read it": read_twice,
+    "a result too": result_too,
+    "a scale already": lambda b, x: b.Mul(instance(b, x, scale=2), b.const(SCALE)),
+    "a shift already": lambda b, x: b.Add(instance(b, x, shift=2), b.const(SHIFT)),
+    "a shift before the scale": lambda b, x: b.Mul(instance(b, x, shift=2), b.const(SCALE)),
+    "one number": lambda b, x: b.Mul(instance(b, x), b.const(SCALE[:, :1])),
+    "a number a column": lambda b, x: b.Mul(instance(b, x), b.const(SCALE.reshape(6))),
+    "more axes": lambda b, x: b.Mul(instance(b, x), b.const(SCALE[None])),
+    "nothing normalized": lambda b, x: b.Mul(b.Exp(x), b.const(SCALE)),
+    "nothing computed": lambda b, x: b.Mul(x, b.const(SCALE)),
+    "several numbers a channel": lambda b, x: b.Mul(instance(b, x), b.Abs(x)),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_other_parameters(name: str) -> None:
+    Rewrite(KEPT[name], IMAGE, InstanceNormalizationAffine()).nothing()
+
+
+# -- scales and shifts between convolutions -------------------------------------------------------
+
+
+def bent(b: GraphBuilder, x: oir.Value, times: int = 1) -> oir.Value:
+    """A convolution that takes nothing in any more."""
+    x = convolved(b, x)
+    for _ in range(times):
+        x = b.Tanh(x)
+    return x
+
+
+def affine(b: GraphBuilder, x: oir.Value, mean: np.ndarray | None = None) -> oir.Value:
+    centred = x if mean is None else b.Sub(x, b.const(mean))
+    return b.Relu(b.Add(b.Mul(centred, b.const(SCALE)), b.const(SHIFT)))
+
+
+def of_two(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    return affine(b, b.Add(b.Abs(x), bent(b, x)))
+
+
+AFFINE: dict[str, Build] = {
+    "behind a convolution": lambda b, x: affine(b, bent(b, x)),
+    "three steps behind": lambda b, x: affine(b, bent(b, x, 3)),
+    "the convolution itself": lambda b, x: affine(b, convolved(b, x)),
+    "centred": lambda b, x: affine(b, bent(b, x), MEAN),
+    "behind a sum": of_two,
+    "in front": lambda b, x: b.Relu(b.Add(b.const(SHIFT[0]), b.Mul(b.const(SCALE[0]), bent(b, x)))),
+    "centred by a computed mean": lambda b, x: b.Relu(
+        b.Add(b.Mul(b.Sub(bent(b, x), b.Exp(x)), b.const(SCALE)), b.const(SHIFT))
+    ),
+    "a box": lambda b, x: affine(b, b.Tanh(convolved(b, x, BOX))),
+}
+
+
+@pytest.mark.parametrize("name", AFFINE)
+def test_channels_affine(name: str) -> None:
+    found = Rewrite(AFFINE[name], IMAGE, AffineToBatchNormalization(), tolerance=2e-6)
+    assert found.nodes["BatchNormalization"] == 1 and not found.nodes["Mul"]
+
+
+def twice_read(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+    scaled = b.Mul(bent(b, x), b.const(SCALE))
+    return [b.Relu(b.Add(scaled, b.const(SHIFT))), scaled]
+
+
+def normalized(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    return affine(b, b.Tanh(instance(b, convolved(b, x))))
+
+
+NOT_AFFINE: dict[str, Build] = {
+    "four steps behind": lambda b, x: affine(b, bent(b, x, 4)),
+    "no convolution": lambda b, x: affine(b, b.Tanh(x)),
+    "no operator": affine,
+    "an operand left out": lambda b, x: affine(b, b.Clip(x, None, b.scalar_like(6, x))),
+    "normalized since": normalized,
+    "read as a result": twice_read,
+    "a result": lambda b, x: b.Add(b.Mul(bent(b, x), b.const(SCALE)), b.const(SHIFT)),
+    "a box that is centred": lambda b, x: affine(b, b.Tanh(convolved(b, x, BOX)), MEAN),
+    "a computed scale": lambda b, x: b.Relu(b.Add(b.Mul(bent(b, x), b.Exp(x)), b.const(SHIFT))),
+    "a computed shift": lambda b, x: b.Relu(b.Add(b.Mul(bent(b, x), b.const(SCALE)), b.Exp(x))),
+    "a number a column": lambda b, x: b.Relu(
+        b.Add(b.Mul(bent(b, x), b.const(SCALE.reshape(6))), b.const(SHIFT))
+    ),
+    "a shift of columns": lambda b, x: b.Relu(
+        b.Add(b.Mul(bent(b, x), b.const(SCALE)), b.const(SHIFT.reshape(6)))
+    ),
+    "one number": lambda b, x: b.Relu(
+        b.Add(b.Mul(bent(b, x), b.const(SCALE)), b.const(SHIFT[:, :1]))
+    ),
+    "of matrices": lambda b, x: b.Relu(
+        b.Add(
+            b.Mul(b.reshape(bent(b, x), (48, 6)), b.const(SCALE.reshape(6))),
+            b.const(SHIFT.reshape(1, 6)),
+        )
+    ),
+    "not scaled": lambda b, x: b.Relu(b.Add(bent(b, x), b.const(SHIFT))),
+}
+
+
+@pytest.mark.parametrize("name", NOT_AFFINE)
+def test_no_channels_affine(name: str) -> None:
+    Rewrite(NOT_AFFINE[name], IMAGE, AffineToBatchNormalization()).nothing()
+
+
+def test_convolutions_of_others_are_unknown() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        ones = b.const(np.ones(8, np.float32))
-        y = b.InstanceNormalization(x, ones, b.const(np.zeros(8, np.float32)), epsilon=1e-5)
-        return b.Neg(b.Mul(y, b.const(np.ones(shape, np.float32))))
+        return affine(b, b.Tanh(foreign(convolved(b, x))))
 
-    x = RNG.normal(size=(2, 8, 8, 6)).astype(np.float32)
-    Rewrite(build, {"x": x}, InstanceNormalizationAffine()).nothing()
+    assert not fires(build, IMAGE, AffineToBatchNormalization())
+    doubles = {"x": IMAGES.astype(np.float64)}
 
+    def of_doubles(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        y = b.Tanh(b.Conv(x, b.const(KERNEL.astype(np.float64))))
+        scale, shift = b.const(SCALE.astype(np.float64)), b.const(SHIFT.astype(np.float64))
+        return b.Relu(b.Add(b.Mul(y, scale), shift))
 
-def test_instance_parameters_are_taken_once() -> None:
-    """What has a bias takes no scale any more."""
-
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        scale, bias = (b.const(p.reshape(1, 8, 1, 1)) for p in (S, B))
-        ones, zeros = b.const(np.ones(8, np.float32)), b.const(np.zeros(8, np.float32))
-        y = b.InstanceNormalization(x, ones, zeros, epsilon=1e-5)
-        return b.Neg(b.Mul(b.Add(b.Mul(y, scale), bias), scale))
-
-    result = Rewrite(build, {"x": CHANNELS}, InstanceNormalizationAffine(), tolerance=1e-5)
-    result.gives("Reshape", "Reshape", "InstanceNormalization", "Mul", "Neg")
+    assert not fires(of_doubles, doubles, AffineToBatchNormalization())

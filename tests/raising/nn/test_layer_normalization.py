@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import onnx_ir as oir
 import pytest
-from rewriting import Rewrite
-from verified import operators
-
-from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.center_before_scale import CenterBeforeScale
-from hlo2onnx.raising.rules.nn.layer_normalization import LayerNormalization, RMSNormalization
+from target_costs import use_costs
+from verified import nodes, operators
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(2, 3, (4, 6, 16)).astype(np.float32)
@@ -135,70 +132,79 @@ def test_means_of_channels_that_normalize_nothing() -> None:
     assert operators(model, images).count("Transpose") == 3
 
 
-OTHERS: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "not the last axes": lambda x: fast(x, (0, 1)),
-    "a mean of other axes": lambda x: (
-        (x - x.mean((1, 2), keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-6)
-    ),
-    "the deviation of something else": lambda x: (
-        (x - x.mean(-1, keepdims=True)) / jnp.sqrt((x + x[:1]).var(-1, keepdims=True) + 1e-6)
-    ),
-    "no mean subtracted": lambda x: x * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-6),
-    "the unbiased variance": lambda x: (
-        (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True, ddof=1) + 1e-6)
-    ),
-    "the mean of something else in the bias": lambda x: (
-        (f := jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-6)) * x
-        - (x + x[:1]).mean(-1, keepdims=True) * f
-    ),
-    "mean and values scaled otherwise": lambda x: (
-        (f := jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-6)) * x
-        - x.mean(-1, keepdims=True) * (f + 1)
-    ),
-    "no epsilon": lambda x: x * jax.lax.rsqrt((x**2).mean(-1, keepdims=True)),
-}
+IMAGES = np.random.default_rng(0).normal(2, 3, (2, 32, 5, 6)).astype(np.float32)
+SCALE, BIAS = np.random.default_rng(1).normal(size=(2, 32)).astype(np.float32)
 
 
-@pytest.mark.costly
-@pytest.mark.parametrize("name", OTHERS)
-def test_look_alikes(name: str) -> None:
-    assert not {"LayerNormalization", "RMSNormalization"} & {*operators(OTHERS[name], X)}
+def normalized(x: jax.Array, axis: Any = 1, other: Any = None, ddof: int = 0) -> jax.Array:
+    """ConvNeXt's LayerNorm, channels second."""
+    mean = x.mean(axis, keepdims=True)
+    variance = x.var(axis if other is None else other, keepdims=True, ddof=ddof)
+    return (x - mean) / jnp.sqrt(variance + 1e-6)
 
 
-def test_double_precision_stays_spelled_out() -> None:
-    with jax.enable_x64(True):
-        assert "LayerNormalization" not in operators(fast, X.astype(np.float64))
+def affine(x: jax.Array, s: jax.Array, b: jax.Array) -> jax.Array:
+    return s[:, None, None] * normalized(x) + b[:, None, None]
 
 
-def test_parameters_that_others_do_not_share() -> None:
-    """What is normalized is read twice: it stays as it is, the products follow."""
-    found = operators(lambda x, s, b: (fast(x) * s, fast(x) + b), X, S, B)
-    assert found == ["Add", "LayerNormalization", "Mul"]
+EXPECTED = Counter(Transpose=2, LayerNormalization=1)
 
 
-def test_centre_first() -> None:
-    """Legal whatever is computed from the mean, and only where it is the mean of x."""
-
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        mean, factor = b.ReduceMean(x, b.i64([2]), keepdims=1), b.ReduceMax(x, keepdims=1)
-        return b.Sub(b.Mul(factor, x), b.Mul(mean, factor))
-
-    Rewrite(build, {"x": X}, CenterBeforeScale(), tolerance=1e-5).gives(
-        "ReduceMax", "ReduceMean", "Sub", "Mul"
-    )
-
-    def other(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        mean, factor = b.ReduceMean(b.Abs(x), b.i64([2]), keepdims=1), b.ReduceMax(x, keepdims=1)
-        return b.Sub(b.Mul(factor, x), b.Mul(mean, factor))
-
-    Rewrite(other, {"x": X}, CenterBeforeScale()).nothing()
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_channels_second(is_bound: bool) -> None:
+    if is_bound:
+        assert nodes(lambda x: affine(x, SCALE, BIAS), IMAGES) == EXPECTED
+    else:
+        assert nodes(affine, IMAGES, SCALE, BIAS) == EXPECTED
 
 
-def test_the_rules_alone() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        mean = b.ReduceMean(b.Mul(x, x), b.i64([2]), keepdims=1)
-        root = b.Sqrt(b.Add(mean, b.scalar_like(1e-5, x)))
-        return b.Neg(b.Div(x, root))
+def keras_of_channels(x: jax.Array, s: jax.Array, b: jax.Array) -> jax.Array:
+    """Keras scales the inverse deviation, and the mean goes into the bias."""
+    factor = jax.lax.rsqrt(x.var(1, keepdims=True) + 1e-3) * s[:, None, None]
+    return x * factor + (b[:, None, None] - x.mean(1, keepdims=True) * factor)
 
-    Rewrite(build, {"x": X}, RMSNormalization(), tolerance=1e-6).gives("RMSNormalization", "Neg")
-    Rewrite(build, {"x": X}, LayerNormalization()).nothing()
+
+def test_keras_form() -> None:
+    assert nodes(lambda x: keras_of_channels(x, SCALE, BIAS), IMAGES) == EXPECTED
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_any_axis(axis: int) -> None:
+    x = np.moveaxis(IMAGES, 1, axis)
+    assert nodes(lambda x: normalized(x, axis), x) == EXPECTED
+
+
+@pytest.mark.parametrize("limit", ["channel_norm_extent", "channel_norm_elements"])
+def test_what_is_faster_as_it_is(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cost, is_done in ((IMAGES.size, True), (IMAGES.size - 1, False)):
+        cost = cost if limit == "channel_norm_elements" else (33 - is_done)
+        use_costs(monkeypatch, **{limit: cost})
+        assert bool(nodes(normalized, IMAGES)["LayerNormalization"]) == is_done
+
+
+def test_between_convolutions() -> None:
+    """Scale and bias go into the normalization, not into an operator of their own."""
+    w = np.random.default_rng(2).normal(size=(32, 32, 1, 1)).astype(np.float32)
+
+    def conv(x: jax.Array) -> jax.Array:
+        return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME")
+
+    found = nodes(lambda x: conv(affine(conv(x), SCALE, BIAS)), IMAGES)
+    assert found == EXPECTED + Counter(Conv=2)
+
+
+def test_unusual_numbers() -> None:
+    x = IMAGES.copy()
+    x[0, 1, 2, 3], x[1, 0, 0, 0], x[:, :, 4, 5] = np.nan, np.inf, 7.0
+    assert nodes(normalized, x) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"axis": (1, 2)}, {"other": 2}, {"ddof": 1}, {"axis": -1}, {"axis": (0, 1, 2, 3)}],
+    ids=str,
+)
+def test_look_alikes(options: dict[str, Any]) -> None:
+    """Several axes, another deviation, and the last axis, which needs no Transpose."""
+    found = nodes(lambda x: normalized(x, **options), IMAGES)
+    assert not (found["LayerNormalization"] and found["Transpose"])

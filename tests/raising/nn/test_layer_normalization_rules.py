@@ -218,17 +218,7 @@ NO_RMS: dict[str, Build] = {
     "no mean": lambda b, x, y: b.Div(x, b.Sqrt(with_epsilon(b, b.Mul(x, x)))),
     "no epsilon": lambda b, x, y: b.Div(x, b.Sqrt(mean_of(b, b.Mul(x, x)))),
     "not the last axis": lambda b, x, y: rms(b, x, (1,)),
-    "an axis between": lambda b, x, y: rms(b, x, (0, 2)),
     "means that lost their axis": lambda b, x, y: rms(b, x, (2,), 0),
-    "a root of more axes": lambda b, x, y: b.Div(
-        x, b.Sqrt(with_epsilon(b, mean_of(b, b.Mul(x, x)), dims=(1, 1, 1, 1)))
-    ),
-    "a scale of elements": lambda b, x, y: b.Mul(
-        b.Mul(scale(b, 3, 3), x), inverse(b, squares(b, x))
-    ),
-    "a scale of more axes": lambda b, x, y: b.Mul(
-        b.Mul(scale(b, 2, 1, 1, 3), x), inverse(b, squares(b, x))
-    ),
     "a quotient": lambda b, x, y: b.Div(x, y),
     "twice the inverse root": lambda b, x, y: b.Mul(x, quotient(b, 2, squares(b, x))),
 }
@@ -292,11 +282,8 @@ NO_PARAMETERS: dict[str, Build] = {
         normal(b, x, scale=b.ReduceMax(x, b.i64([0, 1]), keepdims=0)), scale(b)
     ),
     "a bias already": lambda b, x: b.Add(normal(b, x, bias=scale(b)), scale(b)),
-    "a scale behind a bias": lambda b, x: b.Mul(normal(b, x, bias=scale(b)), scale(b)),
     "a bias of RMS": lambda b, x: b.Add(normal(b, x, "RMS"), scale(b)),
     "a scale of rows": lambda b, x: b.Mul(normal(b, x), scale(b, 3, 1)),
-    "a scale of elements": lambda b, x: b.Mul(normal(b, x), scale(b, 3, 3)),
-    "a scale of more axes": lambda b, x: b.Mul(normal(b, x), scale(b, 1, 1, 1, 3)),
     "nothing normalized": lambda b, x: b.Mul(b.Exp(x), scale(b)),
     "an operand": lambda b, x: b.Mul(x, scale(b)),
 }

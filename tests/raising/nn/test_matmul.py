@@ -16,16 +16,20 @@ import onnxruntime
 import pytest
 from jax import lax
 from jax.nn import sigmoid
-from rewriting import Rewrite, model_of, run_model
+from rewriting import Rewrite, run_model
 from verified import nodes
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
-from hlo2onnx.raising.rules.nn.matmul import Gemm, MatvecToVecmat, VectorDot, VectorMatMul
+from hlo2onnx.raising.rules.nn.matmul import Gemm, MatvecToVecmat, VectorMatMul
 from hlo2onnx.raising.rules.nn.rnn import Lstm
-from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop, SinkReshape
+from hlo2onnx.raising.rules.shapes.reshape import (
+    ComposeReshapes,
+    EliminateNop,
+    SinkReshape,
+)
 from hlo2onnx.targets import load_target
 
 RNG = np.random.default_rng(0)
@@ -75,55 +79,6 @@ def test_an_inner_product_that_stays_a_tensor_of_rank_1() -> None:
         return b.squeeze(b.MatMul(b.unsqueeze(v, [0]), b.unsqueeze(v, [1])), [0])
 
     Rewrite(build, {"v": VECTOR}, VectorMatMul()).nothing()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
-@pytest.mark.parametrize("shape", [(4,), (0,), (1,)])
-def test_a_product_of_vectors(dtype: type, shape: tuple[int]) -> None:
-    def build(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
-        return b.Neg(b.MatMul(b.unsqueeze(v, [0]), b.reshape(w, [shape[0], 1])))
-
-    vector = VECTOR[: shape[0]].astype(dtype)
-    rewrite = Rewrite(build, {"v": vector, "w": vector + dtype(1)}, VectorDot())
-    rewrite.gives("MatMul", "Neg", "Reshape")
-
-
-def row_of(b: GraphBuilder, x: oir.Value, i: oir.Value, dims: list[int]) -> oir.Value:
-    return b.Gather(b.reshape(x, dims), i, axis=0)
-
-
-@pytest.mark.parametrize("place", [0, 2, -1])
-def test_a_row_of_reshaped_rows(place: int) -> None:
-    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, w: oir.Value) -> oir.Value:
-        return b.Neg(b.MatMul(row_of(b, x, i, [3, 1, 4]), b.unsqueeze(w, [1])))
-
-    inputs = {"x": MATRIX.T.copy(), "i": np.array(place), "w": VECTOR}
-    Rewrite(build, inputs, VectorDot()).gives("Gather", "MatMul", "Neg", "Reshape")
-
-
-OTHER_PRODUCTS: dict[str, Callable[..., oir.Value]] = {
-    "matrix": lambda b, x, i, w: b.MatMul(x, b.unsqueeze(w, [1])),
-    "outer product": lambda b, x, i, w: b.MatMul(b.unsqueeze(w, [1]), b.unsqueeze(w, [0])),
-    "column of a slice": lambda b, x, i, w: b.MatMul(
-        b.unsqueeze(w, [0]), b.transpose(b.slice(x, [0], [1], axes=[0]), [1, 0])
-    ),
-    "row of a slice": lambda b, x, i, w: b.MatMul(
-        b.slice(x, [0], [1], axes=[0]), b.unsqueeze(w, [1])
-    ),
-    "rows joined otherwise": lambda b, x, i, w: b.MatMul(
-        row_of(b, x, i, [4, 1, 3]), b.unsqueeze(b.slice(w, [0], [3], axes=[0]), [1])
-    ),
-    "batch": lambda b, x, i, w: b.MatMul(b.reshape(w, [1, 1, 4]), b.reshape(w, [1, 4, 1])),
-}
-
-
-@pytest.mark.parametrize("name", OTHER_PRODUCTS)
-def test_other_products_stay(name: str) -> None:
-    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, w: oir.Value) -> oir.Value:
-        return b.Neg(OTHER_PRODUCTS[name](b, x, i, w))
-
-    inputs = {"x": MATRIX.T.copy(), "i": np.array(1), "w": VECTOR}
-    assert not apply_rules(model_of(build, inputs), [VectorDot()], load_target("ort-cpu"))
 
 
 WEIGHTS = MATRIX.T.copy()
@@ -394,3 +349,13 @@ def test_cells_of_gemms_are_cells(order: str) -> None:
     assert apply_rules(model, [Lstm()], load_target("ort-cpu"))["lstm"] == 1
     for new, old in zip(run_model(model, inputs), before, strict=True):
         np.testing.assert_allclose(new, old, rtol=0, atol=1e-6)
+
+
+def test_grouped_query_attention_transposes_no_scores() -> None:
+    def scores(query: jax.Array, key: jax.Array) -> jax.Array:
+        return jnp.einsum("btkgh,bskh->bkgts", query, key)
+
+    query, key = np.ones((2, 5, 2, 3, 4), np.float32), np.ones((2, 5, 2, 4), np.float32)
+    program = hlo2onnx.translate(jax.jit(scores).lower(query, key))
+    assert program.verify(query, key).ok
+    assert [node.op_type for node in program.model.graph].count("Transpose") == 2

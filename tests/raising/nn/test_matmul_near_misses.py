@@ -9,7 +9,7 @@ from rewriting import Build, Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Refusal
-from hlo2onnx.raising.rules.nn.matmul_transpose import MatMulTranspose
+from hlo2onnx.raising.rules.nn.matmul import MatMulTranspose
 from hlo2onnx.raising.rules.shapes.transpose import (
     SinkTranspose,
     SinkTransposeConcat,
@@ -149,7 +149,6 @@ JOINED: dict[str, tuple[Build, bool]] = {
         False,
     ),
     "not transposed": (lambda b, x: turned(b, b.reshape(b.Neg(x), (2, 12)), (1, 0)), False),
-    "not joined": (lambda b, x: turned(b, b.Neg(turned(b, x, (2, 0, 1))), (1, 0, 2)), False),
     "in the middle": (
         lambda b, x: turned(
             b, b.reshape(turned(b, b.reshape(x, (2, 3, 2, 2)), (3, 1, 0, 2)), (2, 6, 2)), (2, 1, 0)
@@ -193,23 +192,8 @@ STAY: dict[str, Build] = {
     "an axis more": lambda b, x: b.Abs(
         b.Add(turned(b, x), b.const(np.ones((1, 1, 4, 3), np.float32)))
     ),
-    "a row that is computed": lambda b, x: b.Add(turned(b, x), b.reshape(b.Neg(x), (2, 4, 3))),
     "joined with another": lambda b, x: b.Concat(
         turned(b, x), b.reshape(b.Neg(x), (2, 4, 3)), axis=0
-    ),
-    "joined with another order": lambda b, x: b.Concat(
-        turned(b, x, (0, 2, 1)), turned(b, b.reshape(x, (4, 3, 2)), (2, 0, 1)), axis=0
-    ),
-    "computed pads": lambda b, x: b.op(
-        "Pad", turned(b, x), b.Abs(b.i64([0, 0, 0, 0, 1, 0])), types=[(x.dtype, (2, 5, 3))]
-    ),
-    "pads of named axes": lambda b, x: b.op(
-        "Pad",
-        turned(b, x),
-        b.i64([0, 1]),
-        b.scalar_like(0, x),
-        b.i64([1]),
-        types=[(x.dtype, (2, 5, 3))],
     ),
     "computed axes": lambda b, x: b.op(
         "Slice",
@@ -223,8 +207,6 @@ STAY: dict[str, Build] = {
         "Slice", turned(b, x), b.i64([0]), b.i64([1]), types=[(x.dtype, (1, 4, 3))]
     ),
     "units are added": lambda b, x: b.reshape(turned(b, x), (2, 1, 4, 3)),
-    "axes are joined": lambda b, x: b.reshape(turned(b, x), (8, 3)),
-    "read by a product": lambda b, x: (lambda t: [b.Neg(t), b.MatMul(t, b.Abs(x))])(turned(b, x)),
     "a result": lambda b, x: (lambda t: [t, b.Neg(t)])(turned(b, x)),
 }
 MOVE_ON = (SinkTranspose(), SinkTransposeReduce(), SinkTransposeConcat(), SinkTransposePad(),
@@ -253,22 +235,6 @@ GO: dict[str, tuple[Build, list[str]]] = {
     "split": (
         lambda b, x: b.reshape(turned(b, x), (2, 2, 2, 3)),
         ["Reshape", "Transpose"],
-    ),
-    "pads with a number": (
-        lambda b, x: b.Pad(turned(b, x), b.i64([0, 1, 2, 3, 4, 5]), b.scalar_like(7, x)),
-        ["Pad", "Transpose"],
-    ),
-    "edges": (
-        lambda b, x: b.Pad(turned(b, x), b.i64([0, 1, 2, 1, 0, 1]), mode="edge"),
-        ["Pad", "Transpose"],
-    ),
-    "cut backwards": (
-        lambda b, x: b.Slice(turned(b, x), *map(b.i64, ([3, 0], [0, 2], [-2, -1], [-2, 1]))),
-        ["Slice", "Transpose"],
-    ),
-    "a mean of other axes": (
-        lambda b, x: b.ReduceMean(turned(b, x, (2, 0, 1)), b.i64([0, -1]), keepdims=1),
-        ["ReduceMean", "Transpose"],
     ),
 }
 

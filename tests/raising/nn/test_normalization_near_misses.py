@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -75,40 +73,6 @@ def layer_norm(
     return {"": z, "y": (z, y), "v": (z, v), "m": (z, m)}[reads]
 
 
-def rms_norm(
-    x: Array,
-    squares: tuple[Any, bool] = (-1, True),
-    of: str = "x",
-    epsilon: Any = 1e-5,
-    scale: Sequence[int] | None = None,
-    last: Last = here,
-) -> Array:
-    """x / sqrt(mean(x²) + epsilon) * scale."""
-    other = {"x": x, "transposed": x.T, "first": x[:1]}[of]
-    v = (x * other).mean(squares[0], keepdims=squares[1])
-    y = last(lambda: x * jax.lax.rsqrt(v + np.asarray(epsilon, x.dtype)))
-    return y if scale is None else y * np.ones(scale, x.dtype) * 3
-
-
-def group_norm(
-    x: Array,
-    groups: int = 2,
-    mean_axes: tuple[int, ...] = (2, 3, 4),
-    axes: tuple[int, ...] = (2, 3, 4),
-    beside: Sequence[int] | None = None,
-    epsilon: Any = 1e-5,
-    last: Last = here,
-) -> Array:
-    """Group normalization of channels-second images; `beside` is where the mean stands."""
-    n, c, h, w = x.shape
-    view = x.reshape(n, groups, c // groups, h, w)
-    m = view.mean(mean_axes, keepdims=True)
-    stands = m if beside is None else m.reshape(beside)
-    v = ((view - stands) ** 2).mean(axes, keepdims=True)
-    wide = [jnp.repeat(z.reshape(n, -1), c * n // z.size, 1).reshape(n, c, 1, 1) for z in (m, v)]
-    return last(lambda: (x - wide[0]) * jax.lax.rsqrt(wide[1] + np.asarray(epsilon, x.dtype)))
-
-
 def mean(
     x: Array,
     axis: Any = -1,
@@ -122,26 +86,6 @@ def mean(
     s = x.sum(axis, keepdims=keepdims)
     y = last(lambda: s / np.full(shape, terms, x.dtype))
     return (y, s) if reads else y
-
-
-def batch_norm(
-    x: Array,
-    m: Array,
-    v: Array,
-    s: Array,
-    at: int = 1,
-    w: int = 3,
-    epsilon: Any = 1e-5,
-    offset: float = 0.0,
-    last: Last = here,
-) -> Array:
-    """Statistics that are computed, one a channel, of a convolution (of `w` places) or of x."""
-    kernel = np.ones((4, 4, w, w), x.dtype) / 9
-    y = jax.lax.conv(x, kernel, (1, 1), "SAME") if w else x
-    dims = [1] * 4
-    dims[at] = 4
-    m, v, s = (item.reshape(dims) for item in (m + x.dtype.type(offset), v * v, s))
-    return last(lambda: (y + x.dtype.type(offset) - m) * (s * jax.lax.rsqrt(v + epsilon)) + s)
 
 
 FAMILIES: dict[str, Family] = {
@@ -159,28 +103,6 @@ FAMILIES: dict[str, Family] = {
         "bias": [(6,), (6, 1), (1, 1, 6), ()], "reads": ["y", "v", "m"],
         "dtype": FLOATS, "shape": [(0, 4), (1, 6), (6, 1), (3, 3, 3)], "last": PLACES,
     }),
-    "fast_layer_norm": Family(
-        "layer-normalization", functools.partial(layer_norm, fast=True), [(6, 6)],
-        {"mean": AXES, "squares": AXES}, special=False,
-    ),
-    "rms_norm": Family("rms-normalization", rms_norm, [(6, 6)], {
-        "squares": AXES, "of": ["transposed", "first"], "epsilon": [0.0, -1.0],
-        "scale": [(6,), (6, 1), (1, 1, 6), (1, 1, 1)],
-        "dtype": FLOATS, "shape": [(0, 4), (6, 1)], "last": PLACES,
-    }),
-    "group_norm": Family("group-normalization", group_norm, [(2, 4, 2, 2)], {
-        "groups": [1, 4], "mean_axes": [(1, 3, 4), (2, 3)], "axes": [(2, 3), (1, 2, 3)],
-        "epsilon": [0.0, -1.0],
-        "beside": [(1, 2, 2, 1, 1), (1, 1, 1, 2, 2), (2, 1, 2, 1, 1)], "dtype": FLOATS,
-        "last": PLACES,
-    }, special=False),
-    "batch_norm": Family("batch-normalization", batch_norm, [(2, 4, 4, 4), (4,), (4,), (4,)], {
-        "at": [2, 3], "w": [0], "epsilon": [0.0], "dtype": FLOATS, "last": PLACES,
-    }, special=False),
-    "far_batch_norm": Family(
-        "", functools.partial(batch_norm, w=0, offset=1e4), [(2, 4, 4, 4), (4,), (4,), (4,)],
-        special=False,
-    ),
     "mean": Family("reduce-mean", mean, [(4, 4)], {
         "axis": [0, (0, 1), (), None], "keepdims": [False], "terms": [a_ulp_more(4), 3, -4, 0],
         "shape": [(1,), (1, 1, 1), (4,)], "reads": [True], "dtype": FLOATS, "last": PLACES,

@@ -14,8 +14,8 @@ from rewriting import Rewrite, fires
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.resize import NearestResize, ResizeOperator, SinkTransposeResize
-from hlo2onnx.raising.rules.nn.resize_weights import (
+from hlo2onnx.raising.rules.nn.resize import NearestResize, ResizeOperator
+from hlo2onnx.raising.rules.nn.resize_modes import (
     CUBIC,
     LINEAR,
     LINEAR_ANTIALIASED,
@@ -147,13 +147,6 @@ def test_modes_of_weights() -> None:
     assert not is_resampling(RNG.normal(size=(8, 16)))
 
 
-def test_modes_of_indices() -> None:
-    assert index_modes(np.arange(16) // 2, 8) == (NEAREST,)
-    assert index_modes(np.arange(4) * 2 + 1, 8) == (NEAREST,)
-    assert not index_modes(np.arange(4) * 2, 8)
-    assert not index_modes(np.arange(16)[::-1] // 2, 8)
-
-
 def between_convolutions(w: np.ndarray, method: str, extent: int) -> Callable[[jax.Array], Any]:
     def conv(x: jax.Array) -> jax.Array:
         return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=DIMS)
@@ -229,31 +222,6 @@ def test_repeated_pixels_between_convolutions() -> None:
     assert found == ["Conv", "Conv", "Resize", "Transpose", "Transpose"]
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: repeat(x, (1,)),
-        lambda x: repeat(x, (0, 1)),
-        lambda x: repeat(x, (1, 3)),
-        lambda x: jnp.tile(x, (1, 2, 2, 1)),
-        lambda x: jnp.broadcast_to(x[:, :, None, :, None], (2, 4, 2, 6, 2, 8)),
-    ],
-)
-def test_what_repeats_no_pixels(function: Callable[..., Any]) -> None:
-    assert "Resize" not in raised(function, image(2, 4, 6, 8))
-
-
-def test_no_images() -> None:
-    """ONNX Runtime is not asked for a Resize of nothing."""
-    assert "Resize" not in raised_empty(resized((0, 16, 16, 3), "nearest"), image(0, 8, 8, 3))
-
-
-def raised_empty(function: Callable[..., Any], x: np.ndarray) -> list[str]:
-    program = hlo2onnx.translate(jax.jit(function).lower(x))
-    assert program.verify(x).ok
-    return sorted(program.report.nodes.elements())
-
-
 def test_a_symbolic_batch() -> None:
     shape = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 64, 64, 3"), np.float32)
     function = jax.jit(lambda x: jax.image.resize(x, (x.shape[0], 128, 128, 3), "linear"))
@@ -286,12 +254,6 @@ def test_cubic_without_antialias_is_no_resize() -> None:
     assert found == ["MatMul", "MatMul"]
 
 
-def test_rules_are_switched_off() -> None:
-    x = image(1, 8, 8, 3)
-    nearest = raised(resized((1, 16, 16, 3), "nearest"), x, without={"nearest-resize"})
-    assert nearest == ["Gather", "Gather"]
-
-
 def test_what_others_read_stays() -> None:
     w = interpolation(LINEAR, 64, 128).astype(np.float32)
 
@@ -302,20 +264,60 @@ def test_what_others_read_stays() -> None:
     Rewrite(build, {"x": image(1, 2, 64, 64)}, ResizeOperator()).nothing()
 
 
-def test_gathers_of_other_elements_stay() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        rows = b.Gather(x, b.i64([0, 0, 1, 3]), axis=2)
-        return b.Gather(rows, b.i64([0, 0, 1, 1]), axis=3)
+@pytest.mark.parametrize("sizes", [(4, 8), (8, 4), (6, 9), (9, 3)])
+@pytest.mark.parametrize(
+    ("mode", "method", "antialias"),
+    [
+        (LINEAR, "linear", False),
+        (LINEAR_ANTIALIASED, "linear", True),
+        (CUBIC, "cubic", True),
+    ],
+)
+def test_interpolation(mode: Mode, method: str, antialias: bool, sizes: tuple[int, int]) -> None:
+    """The weights are what jax.image.resize makes of the unit vectors."""
+    before, after = sizes
+    eye = np.eye(before, dtype=np.float32)
+    want = jax.image.resize(eye, sizes, method, antialias=antialias)
+    np.testing.assert_allclose(interpolation(mode, before, after), want, atol=3e-7)
+    assert mode in weight_modes(np.asarray(want)) or before == 9 or after == 9
 
-    Rewrite(build, {"x": image(1, 2, 2 * 2, 2)}, NearestResize()).nothing()
+
+def test_attributes_and_keys() -> None:
+    half = {"coordinate_transformation_mode": "half_pixel"}
+    outside = {"antialias": 1, "exclude_outside": 1}
+    expected = {
+        NEAREST: ("Resize", {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}),
+        LINEAR: ("Resize[linear]", {"mode": "linear"}),
+        LINEAR_ANTIALIASED: ("Resize[linear,antialias=1]", {"mode": "linear", **outside}),
+        CUBIC: (
+            "Resize[cubic,antialias=1]",
+            {"mode": "cubic", "cubic_coeff_a": -0.5, **outside},
+        ),
+    }
+    for mode, (key, attributes) in expected.items():
+        assert (mode.key, mode.attributes) == (key, attributes | half)
+        assert mode.is_plain_linear == (mode is LINEAR)
 
 
-def test_a_resize_of_the_batch_stays_behind_its_transpose() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        types = [(oir.DataType.FLOAT, (2, 2, 4, 4))]
-        view = b.Transpose(x, perm=(2, 3, 0, 1))
-        return b.op(
-            "Resize", view, None, None, b.i64([2, 2, 4, 4]), types=types, **NEAREST.attributes
-        )  # type: ignore[arg-type]
+def test_how_far_weights_may_be() -> None:
+    weights = interpolation(LINEAR, 8, 16)
+    assert weight_modes(weights + 0.7e-6)
+    assert not weight_modes(weights + 1.4e-6)
+    assert is_resampling(weights + 0.8e-5) and not is_resampling(weights + 2e-5)
+    late = weights.copy()
+    late[:, -1] *= 2
+    assert not is_resampling(late)
 
-    Rewrite(build, {"x": image(2, 2, 2, 2)}, SinkTransposeResize()).nothing()
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_known"),
+    [(8, 16, True), (8, 4, True), (4, 12, True), (12, 4, True), (2, 3, False), (1, 3, True),
+     (10, 15, False), (3, 7, True), (7, 3, True), (224, 150, False)],
+)  # fmt: skip
+def test_modes_of_indices(before: int, after: int, is_known: bool) -> None:
+    """Unknown where f32 does not tell on which side of the next element a coordinate is."""
+    index = np.floor((np.arange(after) + 0.5) * before / after).astype(np.int64)
+    assert index_modes(index, before) == ((NEAREST,) if is_known else ())
+    other = index.copy()
+    other[-1] -= 1
+    assert not index_modes(other, before)

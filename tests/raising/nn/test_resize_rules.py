@@ -14,7 +14,7 @@ from hlo2onnx.raising.rules.nn.resize import (
     ResizeOperator,
     SinkTransposeResize,
 )
-from hlo2onnx.raising.rules.nn.resize_weights import (
+from hlo2onnx.raising.rules.nn.resize_modes import (
     LINEAR,
     LINEAR_ANTIALIASED,
     NEAREST,

@@ -52,43 +52,12 @@ def test_lstm_orders_and_forget_bias(order: str) -> None:
     assert (found["LSTM"], found["Loop"]) == (1, 0)
 
 
-def test_lstm_backwards() -> None:
-    found = nodes(scanned(lstm(GATES["one-bias"]), reverse=True), X)
-    assert (found["LSTM"], found["Loop"]) == (1, 0)
-
-
-def test_lstm_of_vectors() -> None:
-    step = lstm(lambda h, x: W.T @ x + R.T @ h + B)
-    found = nodes(scanned(step, (H[0], C[0])), X[:, 0])
-    assert (found["LSTM"], found["Loop"]) == (1, 0)
-
-
 def test_lstm_of_weights_that_are_arguments() -> None:
     def function(x: Any, w: Any, r: Any, b: Any) -> Any:
         return scanned(lstm(lambda h, x: x @ w + h @ r + b))(x)
 
     found = nodes(function, X, W, R, B)
     assert (found["LSTM"], found["Loop"]) == (1, 0)
-
-
-@pytest.mark.wide
-def test_lstm_projected_before_the_loop() -> None:
-    """By the program, batch first."""
-
-    def function(x: jax.Array) -> Any:
-        projected = jnp.swapaxes(x @ W + B, 0, 1)
-        return scanned(lstm(lambda h, x: x + h @ R), reverse=True)(projected)
-
-    found = nodes(function, np.swapaxes(X, 0, 1).copy())
-    assert (found["LSTM"], found["Loop"]) == (1, 0)
-
-
-def test_lstm_zero_states_are_left_out() -> None:
-    zeros = np.zeros((BATCH, WIDTH), np.float32)
-    program = hlo2onnx.translate(jax.jit(scanned(lstm(GATES["one-bias"]), (zeros, zeros))).lower(X))
-    (node,) = (node for node in program.model.graph if node.op_type == "LSTM")
-    assert len(node.inputs) == 4
-    assert all(x.is_initializer() for x in node.inputs[1:] if x is not None)
 
 
 def test_two_layers_in_one_scan() -> None:
@@ -245,3 +214,37 @@ def test_nan_as_in_xla(step: Callable[..., Any], state: Any) -> None:
     for have, want in zip(*map(jax.tree.leaves, (program(x), function(x))), strict=True):
         np.testing.assert_array_equal(np.isnan(have), np.isnan(want))
     assert {"lstm", "gru"}.isdisjoint(program.report.rules)
+
+
+def test_trips_not_known() -> None:
+    def function(x: jax.Array, n: jax.Array) -> Any:
+        step = lstm(GATES["one-bias"])
+        return lax.fori_loop(0, n, lambda i, s: step(s, x[i])[0], (jnp.asarray(H), jnp.asarray(C)))
+
+    for trips in (0, 4):
+        found = nodes(function, X, np.int32(trips))
+        assert (found["LSTM"], found["Loop"]) == (0, 1)
+
+
+@pytest.mark.wide
+def test_rnn_is_for_other_runtimes() -> None:
+    """ONNX Runtime's Loop is faster than its RNN."""
+
+    def step(h: Any, x: jax.Array) -> Any:
+        h = jnp.tanh(x @ W[:, :WIDTH] + h @ R[:, :WIDTH] + B[:WIDTH])
+        return h, h
+
+    def rectified(h: Any, x: jax.Array) -> Any:
+        h = jax.nn.relu(x @ W[:, :WIDTH] + h @ R[:, :WIDTH])
+        return h, h
+
+    for function in (scanned(step, H), scanned(rectified, H)):
+        assert nodes(function, X)["Loop"] == 1
+        found = nodes(function, X, target="onnx")
+        assert (found["RNN"], found["Loop"]) == (1, 0)
+
+
+def test_shapes_are_those_of_the_loop() -> None:
+    program = hlo2onnx.translate(jax.jit(scanned(lstm(GATES["one-bias"]))).lower(X))
+    shapes = [tuple(value.shape or ()) for value in program.model.graph.outputs]
+    assert shapes == [(BATCH, WIDTH), (BATCH, WIDTH), (TRIPS, BATCH, WIDTH)]

@@ -149,18 +149,6 @@ def test_no_cell(name: str) -> None:
     assert (found["LSTM"], found["GRU"], found["Scan"]) == (0, 0, 1)
 
 
-def test_a_bias_for_each_row_that_is_an_argument() -> None:
-    found = nodes(lambda x, b: lstm(lambda x, h: x @ W + h @ R + b)(x), X, B)
-    assert found["LSTM"] == 0
-
-
-@pytest.mark.wide
-def test_cells_of_square_states() -> None:
-    """The programs that the others differ from."""
-    assert nodes(lstm(lambda x, h: x @ W + h @ R), X)["LSTM"] == 1
-    assert nodes(gru(plain, mixed), X)["GRU"] == 1
-
-
 def two_of_the_state(x: Any) -> Any:
     """The state of the cell is carried twice, and read by a branch."""
 

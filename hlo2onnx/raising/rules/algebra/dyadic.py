@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.dyadic import with_number
+from hlo2onnx.ir.float_ranges import with_number
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import CONSTANT, Rewriter, Rule, need, needed
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.accurate_math import multiply_add
-from hlo2onnx.ir.dyadic import Steps
+from hlo2onnx.ir.float_ranges import Steps
 from hlo2onnx.ir.values import const_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import both_orders, source_of

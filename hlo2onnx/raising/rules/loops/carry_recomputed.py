@@ -6,8 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.code_motion import is_repeatable
-from hlo2onnx.ir.cse import have_equal_bodies, node_key
+from hlo2onnx.ir.code_motion import have_equal_bodies, is_repeatable, node_key
 from hlo2onnx.ir.replace import remove_makers
 from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, replace_uses, subgraphs
 from hlo2onnx.ir.values import dtype_of, origin, present, shape_of

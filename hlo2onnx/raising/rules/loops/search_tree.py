@@ -10,7 +10,6 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.code_motion import is_repeatable
 from hlo2onnx.ir.evaluator import (
-    BY_ATTRIBUTE,
     ELEMENTWISE,
     MAX_INDEX_ELEMENTS,
     Unknown,
@@ -24,7 +23,7 @@ from hlo2onnx.raising.match.counted_loop import Trips, counted, release, separat
 from hlo2onnx.raising.match.views import RESHAPES, first
 
 _GATHERS = frozenset({"Gather", "GatherElements"})
-_COMPUTED = frozenset({*ELEMENTWISE, *BY_ATTRIBUTE, "Cast", "Where"})
+_COMPUTED = frozenset({*ELEMENTWISE, "BitShift", "Cast", "Mod", "Where"})
 INT32 = oir.DataType.INT32
 _COPIES = frozenset({*RESHAPES, "Identity"})
 _NODES_PER_STATE = 8

@@ -10,7 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.values import const_number, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed, sources_of
 from hlo2onnx.raising.match.activations import ACTIVATIONS, LOGISTIC, RELU, SINGLE, Activation, X
-from hlo2onnx.raising.patterns import As, Constant, Either, Op, Product, match
+from hlo2onnx.raising.patterns import As, Constant, Either, Op, Pattern, Product, match
 from hlo2onnx.targets.target import op_key
 
 _OF_ANCHOR: Mapping[str, Sequence[Activation]] = {
@@ -190,6 +190,23 @@ class Relu(Rule):
         return b.Relu(found["x"])
 
 
+def _bounded(node: oir.Node, pattern: Pattern) -> tuple[oir.Value, float, float]:
+    """x and the bounds of a pattern with the names x, low and high; without `low` that is 0."""
+    y = node.outputs[0]
+    need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "its type is not f16, f32 or f64", node)
+    found = needed(match(pattern, y), "it does not choose between bounds", node)
+    low, high = (const_number(found[name]) if name in found else 0 for name in ("low", "high"))
+    assert low is not None and high is not None
+    need(low <= high, "the lower bound is above the upper one", node)
+    need(shape_of(found["x"]) == shape_of(y), "a bound decides its shape", node)
+    return found["x"], low, high
+
+
+_LOW, _HIGH = Constant("low"), Constant("high")
+_MIN_MAX = Op("Min", _HIGH, Either(Op("Max", _LOW, X), RELU))
+_CHOSEN = Op("Where", Op("Greater", X, _HIGH), _HIGH, Op("Where", Op("Less", X, _LOW), _LOW, X))
+
+
 class MinMaxToClip(Rule):
     """Min(Max(x, low), high) -> Clip(x, low, high) for constants low <= high
 
@@ -201,22 +218,8 @@ class MinMaxToClip(Rule):
     anchors = frozenset({"Min"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        y = node.outputs[0]
-        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "its type is not f16, f32 or f64", node)
-        found = needed(
-            match(
-                Op("Min", Constant("high"), Either(Op("Max", Constant("low"), X), RELU)),
-                y,
-            ),
-            "it is not a minimum of a maximum",
-            node,
-        )
-        low, high = const_number(found["low"]) if "low" in found else 0, const_number(found["high"])
-        assert low is not None and high is not None
-        need(low <= high, "the lower bound is above the upper one", node)
-        x = found["x"]
-        need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
-        blind = 0 not in (low, high) or _is_sign_blind(y)
+        x, low, high = _bounded(node, _MIN_MAX)
+        blind = 0 not in (low, high) or _is_sign_blind(node.outputs[0])
         need(blind, "a reader may distinguish -0 and +0", node)
         return b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
 
@@ -233,25 +236,11 @@ class WhereToClip(Rule):
     sources = frozenset({"Greater"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        y = node.outputs[0]
-        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "its type is not f16, f32 or f64", node)
-        low, high = Constant("low"), Constant("high")
-        found = needed(
-            match(
-                Op("Where", Op("Greater", X, high), high, Op("Where", Op("Less", X, low), low, X)),
-                y,
-            ),
-            "it does not choose between bounds",
-            node,
-        )
-        x = found["x"]
-        lowest, highest = const_number(found["low"]), const_number(found["high"])
-        assert lowest is not None and highest is not None
-        need(lowest < highest, "the lower bound is not below the upper one", node)
-        is_negative = any(bound == 0 and math.copysign(1, bound) < 0 for bound in (lowest, highest))
+        x, low, high = _bounded(node, _CHOSEN)
+        need(low < high, "the lower bound is not below the upper one", node)
+        is_negative = any(bound == 0 and math.copysign(1, bound) < 0 for bound in (low, high))
         need(not is_negative, "Clip may turn a bound of -0 into +0", node)
-        need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
-        return b.Clip(x, b.scalar_like(lowest, x), b.scalar_like(highest, x))
+        return b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
 
 
 class Selu(Rule):

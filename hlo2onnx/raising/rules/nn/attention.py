@@ -41,19 +41,6 @@ Dims = tuple[Dim, ...]
 
 
 @dataclass(frozen=True)
-class _Mask:
-    """What decides which keys count.
-
-    Attributes:
-        value: Where they count, or an addend of the scores.
-        fill: The score where they do not; None for an addend.
-    """
-
-    value: oir.Value
-    fill: float | None
-
-
-@dataclass(frozen=True)
 class _Scores:
     """The operand of the Softmax.
 
@@ -64,7 +51,8 @@ class _Scores:
             for a product over (..., groups * queries, keys).
         scale: Factor of the product.
         softcap: c of c * tanh(scores / c); 0 for none.
-        mask: None for none.
+        mask: Where keys count, or an addend of the scores; None for none.
+        fill: The score where they do not; None for an addend.
     """
 
     q: oir.Value
@@ -72,7 +60,8 @@ class _Scores:
     dims: Dims
     scale: float
     softcap: float
-    mask: _Mask | None
+    mask: oir.Value | None
+    fill: float | None
 
 
 class Attention(Rule):
@@ -168,7 +157,7 @@ def _scores(softmax: oir.Node, precision: oir.DataType | None) -> _Scores:
     logits = first(softmax)
     if precision is not None:
         logits = needed(source_of(logits, "Cast"), "the scores have another type", softmax)
-    scores, mask = _unmasked(logits)
+    scores, mask, fill = _unmasked(logits)
     dims = shape_of(scores)
     is_same = _without_units(dims) == _without_units(shape_of(logits))
     need(is_same, "the mask broadcasts the scores", logits)
@@ -183,23 +172,23 @@ def _scores(softmax: oir.Node, precision: oir.DataType | None) -> _Scores:
     need(is_private(scores), "the scores have other readers", scores)
     need(0 < scale <= 1, "the scale is not in (0, 1]", found)
     q, kt = operands(found)
-    return _Scores(q, kt, dims, scale, softcap, mask)
+    return _Scores(q, kt, dims, scale, softcap, mask, fill)
 
 
-def _unmasked(logits: oir.Value) -> tuple[oir.Value, _Mask | None]:
-    """The scores without the mask."""
+def _unmasked(logits: oir.Value) -> tuple[oir.Value, oir.Value | None, float | None]:
+    """The scores without the mask, the mask and its fill."""
     node = maker_of(logits, "Add", "Where")
     if node is None:
-        return logits, None
+        return logits, None, None
     need(is_private(logits), "the scores have other readers", logits)
     if node.op_type == "Where":
         mask, scores, fill = operands(node)
         number = needed(const_number(fill), "the score of masked keys is not constant", node)
         need(number <= _NOWHERE, "the score of masked keys is not low enough", node)
-        return scores, _Mask(mask, number)
+        return scores, mask, number
     for scores, addend in both_orders(node):
         if _is_product(scores):
-            return scores, _Mask(addend, None)
+            return scores, addend, None
     raise Refusal("it is no sum of scores and a mask", node)
 
 
@@ -291,7 +280,7 @@ def _rows(found: _Scores) -> _Rows:
     if _without_units(own) == _without_units((*lead, count, own[-1])):
         return _Rows(lead, (1, count), False, own[-1])
     need(own[:-3] == lead and product(own[-3:-1]) == count, "the scores have other axes", found.q)
-    mask = () if found.mask is None else shape_of(found.mask.value)
+    mask = () if found.mask is None else shape_of(found.mask)
     groups_last = len(mask) > 1 and mask[-2] == 1 != own[-2]
     return _Rows(lead, (own[-3], own[-2]), groups_last, own[-1])
 
@@ -339,7 +328,7 @@ def _mask(b: Rewriter, found: _Scores, rows: _Rows) -> tuple[bool, oir.Value | N
     """Whether the operator masks later keys, and its mask."""
     if found.mask is None:
         return False, None
-    value, fill = found.mask.value, found.mask.fill
+    value, fill = found.mask, found.fill
     dims, perm = _mask_axes(shape_of(value), rows)
     known = const_of(value)
     if fill is not None and known is not None and known.any(-1).all():

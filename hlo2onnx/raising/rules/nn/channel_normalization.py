@@ -8,54 +8,52 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import product, quotient
-from hlo2onnx.ir.values import Dim, Shape, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import Shape, const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.reductions import reduced_axes
 from hlo2onnx.raising.match.views import (
     RESHAPES,
     both_orders,
+    extent_of,
     first,
-    is_only_for,
+    is_private,
     maker_of,
     operands,
     source_of,
     unshaped,
 )
-from hlo2onnx.raising.patterns import match
+from hlo2onnx.raising.patterns import Bindings, match
+from hlo2onnx.raising.rules.nn.batch_normalization import numbers_of_channels
 from hlo2onnx.raising.rules.nn.layer_normalization import (
     SINGLE_PRECISION,
     VARIANCE,
+    Unshaped,
     constant_axes,
+    epsilon_of,
+    inverse_root,
     need_few_terms,
-    under_inverse_root,
-    with_epsilon,
 )
+
+_DEVIATION = inverse_root(Unshaped(VARIANCE))
 
 
 @dataclass(frozen=True)
 class _Groups:
-    """Groups of the channels of x, in images of a batch along the first axis.
-
-    Attributes:
-        axis: That of the channels.
-        channels: How many there are.
-        count: Number of groups.
-    """
+    """Groups of the channels of x, its second axis."""
 
     x: oir.Value
-    axis: int
     channels: int
     count: int
-
-    @property
-    def batch(self) -> Dim:
-        """The number of images."""
-        return shape_of(self.x)[0]
 
     @property
     def width(self) -> int:
         """The number of channels of a group."""
         return self.channels // self.count
+
+    @property
+    def per_channel(self) -> Shape:
+        """The shape of a number for each channel, and image, next to x."""
+        return (shape_of(self.x)[0], self.channels, *(1,) * (rank_of(self.x) - 2))
 
 
 class GroupNormalization(Rule):
@@ -73,65 +71,21 @@ class GroupNormalization(Rule):
     sources = frozenset({"Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        found = _group_normalization(node, b)
-        need(found.groups.axis == 1, "the channels are not second", found.groups.x)
-        return found.applied(b)
-
-
-class TransposeGroupNormalization(Rule):
-    """(x - mean) / sqrt(var + e), as in group-normalization -> the same of Transpose(x)
-
-    Legal for channels along any axis but the first and second. Done if no Transpose of the program
-    puts the channels second, and nothing else reads the statistics.
-    """
-
-    name = "transpose-group-normalization"
-    anchors = frozenset({"Mul"})
-    sources = frozenset({"Sub"})
-    phase = 1
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        found = _group_normalization(node, b)
-        need(found.groups.axis != 1, "the channels are second", found.groups.x)
-        need(is_only_for(node, found.groups.x), "others read the statistics", node)
-        return found.applied(b)
-
-
-@dataclass(frozen=True)
-class _GroupNormalization:
-    """Normalized groups, and the scale of their channels if there is one."""
-
-    groups: _Groups
-    epsilon: float
-    scale: oir.Value | None
-
-    def applied(self, b: Rewriter) -> oir.Value:
-        """The normalized and scaled value."""
-        normal = _normalized(self.groups, self.epsilon, b)
-        result: oir.Value = normal if self.scale is None else b.Mul(normal, self.scale)
-        return result
-
-
-def _group_normalization(node: oir.Node, b: Rewriter) -> _GroupNormalization:
-    """The parts of a product of a centered value and an inverse deviation.
-
-    Raises:
-        Refusal: It is something else.
-    """
-    for centred, factor in both_orders(node):
-        difference = centred.producer()
-        if difference is None or difference.op_type != "Sub":
-            continue
-        x, repeated = operands(difference)
-        need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
-        need(rank_of(x) > 3, "with one axis besides the channels it is a LayerNormalization", x)
-        mean, groups = _of_groups(repeated, x)
-        inverse, scale = _inverse(factor, groups, b)
-        root = needed(under_inverse_root(inverse), "it is not divided by a root", factor)
-        variance, epsilon = with_epsilon(root)
-        _check_statistics(mean, unshaped(variance), groups)
-        return _GroupNormalization(groups, epsilon, scale)
-    raise Refusal("no centered value is scaled", node)
+        for centered, factor in both_orders(node):
+            difference = maker_of(centered, "Sub")
+            if difference is None:
+                continue
+            x, repeated = operands(difference)
+            need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
+            few = "with one axis besides the channels it is a LayerNormalization"
+            need(rank_of(x) > 3, few, x)
+            mean, groups = _of_groups(repeated, x)
+            inverse, scale = _inverse(factor, groups, b)
+            root = needed(match(_DEVIATION, inverse), "it is not a standard deviation", factor)
+            _check_statistics(mean, root, groups)
+            normal = _normalized(groups, epsilon_of(root), b)
+            return normal if scale is None else b.Mul(normal, scale)
+        raise Refusal("no centered value is scaled", node)
 
 
 def _inverse(factor: oir.Value, groups: _Groups, b: Rewriter) -> tuple[oir.Value, oir.Value | None]:
@@ -141,11 +95,11 @@ def _inverse(factor: oir.Value, groups: _Groups, b: Rewriter) -> tuple[oir.Value
         return _inverse_of_groups(factor, groups), None
     for small, scale in both_orders(scaling):
         inverse, width = _repeated(small)
-        if under_inverse_root(inverse) is None:
+        if match(_DEVIATION, inverse) is None:
             continue
         if scaling.outputs[0] is factor:
             return _inverse_of_groups(small, groups), scale
-        dims = _per_channel(groups, groups.axis)
+        dims = groups.per_channel
         need(shape_of(factor) == dims, "it does not hold one number for each channel", factor)
         _check_scale(small, scale, scaling.outputs[0], groups, width)
         return inverse, b.reshape(scale, (1, *dims[1:]))
@@ -158,19 +112,12 @@ def _inverse_of_groups(value: oir.Value, groups: _Groups) -> oir.Value:
     return inverse
 
 
-def _per_channel(groups: _Groups, axis: int) -> Shape:
-    """The shape of a number for each channel, and image, next to x."""
-    dims: list[Dim] = [1] * rank_of(groups.x)
-    dims[0], dims[axis] = groups.batch, groups.channels
-    return tuple(dims)
-
-
 def _check_scale(
     small: oir.Value, scale: oir.Value, scaled: oir.Value, groups: _Groups, width: int
 ) -> None:
     """Requires a product of a number for each group, repeated `width` times already, and a number
     for each channel that is the same for the whole batch."""
-    dims, batch = shape_of(scaled), groups.batch
+    dims, batch = shape_of(scaled), shape_of(groups.x)[0]
     kept, own = ((1,) * (len(dims) - rank_of(x)) + shape_of(x) for x in (small, scale))
     outer = next((n for n, dim in enumerate(kept) if dim != dims[n]), len(dims))
     count = product([batch, groups.count, width])
@@ -188,23 +135,15 @@ def _of_groups(value: oir.Value, x: oir.Value) -> tuple[oir.Value, _Groups]:
     Raises:
         Refusal: The value is something else.
     """
-    dims = shape_of(x)
-    own = (1,) * (len(dims) - rank_of(value)) + shape_of(value)
-    axis = next((n for n, dim in enumerate(own) if n and dim != 1), 1)
-    channels = dims[axis]
-    need(isinstance(channels, int), "the number of channels is not known", x)
-    assert isinstance(channels, int)
-    if dims[0] == 1 and rank_of(value) < rank_of(x) and set(own) == {1}:
-        return unshaped(value), _Groups(x, axis, channels, 1)
-    groups = _Groups(x, axis, channels, channels)
-    need(
-        shape_of(value) == _per_channel(groups, axis),
-        "it does not hold one number for each channel",
-        value,
-    )
+    channels = needed(extent_of(x, 1), "the number of channels is not known", x)
+    is_one = shape_of(x)[0] == 1 and rank_of(value) < rank_of(x)
+    if is_one and set(shape_of(value)) <= {1}:
+        return unshaped(value), _Groups(x, channels, 1)
+    same = shape_of(value) == _Groups(x, channels, channels).per_channel
+    need(same, "it does not hold one number for each channel", value)
     small, width = _repeated(value)
     need(channels % width == 0, "no number is repeated for a group", value)
-    return small, _Groups(x, axis, channels, channels // width)
+    return small, _Groups(x, channels, channels // width)
 
 
 def _repeated(value: oir.Value) -> tuple[oir.Value, int]:
@@ -227,58 +166,75 @@ def _repeated(value: oir.Value) -> tuple[oir.Value, int]:
     return unshaped(small), width
 
 
-def _check_statistics(mean: oir.Value, variance: oir.Value, groups: _Groups) -> None:
+def _check_statistics(mean: oir.Value, found: Bindings, groups: _Groups) -> None:
     """Requires that these are mean and variance of groups of the channels of x."""
-    x, axis, count = groups.x, groups.axis, groups.count
-    found = needed(match(VARIANCE, variance), "it is not a variance", variance)
-    averaged = _mean(mean)
-    own = _mean(unshaped(found["mean"]))
-    same = first(own) is first(averaged) and reduced_axes(own) == reduced_axes(averaged)
-    need(same, "the variance is around another mean", variance)
+    x, count, dims = groups.x, groups.count, shape_of(groups.x)
+    averaged, own = (
+        needed(maker_of(each, "ReduceMean"), "it is not a mean", each)
+        for each in (mean, unshaped(found["mean"]))
+    )
     view = first(averaged)
-    need(found["x"] is view, "the variance is of something else", variance)
-    dims = shape_of(x)
+    same = first(own) is view is found["x"] and reduced_axes(own) == reduced_axes(averaged)
+    need(same, "the variance is of something else, or around another mean", mean)
     if view is x:
         need(count in (1, groups.channels), "the statistics are of other groups", mean)
     else:
         need(source_of(view, *RESHAPES) is x, "the statistics are of something else", view)
-        split = (*dims[:axis], count, groups.width, *dims[axis + 1 :])
+        split = (dims[0], count, groups.width, *dims[2:])
         need(shape_of(view) == split, "the groups are not of channels", view)
-    kept: list[Dim] = [1] * rank_of(view)
-    kept[0], kept[axis] = groups.batch, count
-    beside = "difference" not in found or shape_of(found["mean"]) == tuple(kept)
+    kept = (dims[0], count, *(1,) * (rank_of(view) - 2))
+    beside = "difference" not in found or shape_of(found["mean"]) == kept
     need(beside, "the mean does not broadcast to its operand", found["mean"])
-    remaining = {0} if view is x and count == 1 else {0, axis}
-    axes = tuple(n for n in range(rank_of(view)) if n not in remaining)
+    start = 1 if view is x and count == 1 else 2
+    axes = tuple(range(start, rank_of(view)))
     for value in (averaged.inputs[1], found["axes"]):
         assert value is not None
         same = constant_axes(value, rank_of(view)) == axes
         need(same, "the statistics are over other axes", mean)
 
 
-def _mean(value: oir.Value) -> oir.Node:
-    """The node that computes a mean.
-
-    Raises:
-        Refusal: There is none.
-    """
-    return needed(maker_of(value, "ReduceMean"), "it is not a mean", value)
-
-
 def _normalized(groups: _Groups, epsilon: float, b: Rewriter) -> oir.Value:
-    x, count = groups.x, groups.count
-    ones = b.const(np.ones(count, dtype_of(x).numpy()))
-    zeros = b.const(np.zeros(count, dtype_of(x).numpy()))
-    need_few_terms([quotient(product(shape_of(x)[1:]), count)], b)
-    others = [n for n in range(1, rank_of(x)) if n != groups.axis]
-    perm = (0, groups.axis, *others)
-    images = x if groups.axis == 1 else b.transpose(x, perm)
-    whole = shape_of(images)
-    if count == groups.channels:
-        normal: oir.Value = b.InstanceNormalization(images, ones, zeros, epsilon=epsilon)
-    else:
-        flat = (whole[0], count, quotient(product(whole[1:]), count))
-        need(b.reshapes_at_once(images, flat), "its shape is computed at run time", x)
-        normal = b.InstanceNormalization(b.reshape(images, flat), ones, zeros, epsilon=epsilon)
-        normal = b.reshape(normal, whole)
-    return normal if groups.axis == 1 else b.transpose(normal, np.argsort(perm).tolist())
+    x, count, whole = groups.x, groups.count, shape_of(groups.x)
+    ones = np.ones(count, dtype_of(x).numpy())
+    width = quotient(product(whole[1:]), count)
+    need_few_terms([width], b)
+    flat = whole if count == groups.channels else (whole[0], count, width)
+    need(b.reshapes_at_once(x, flat), "its shape is computed at run time", x)
+    parameters = b.const(ones), b.const(0 * ones)
+    normal = b.InstanceNormalization(b.reshape(x, flat), *parameters, epsilon=epsilon)
+    return b.reshape(normal, whole)
+
+
+class InstanceNormalizationAffine(Rule):
+    """InstanceNormalization(x, 1, 0) * s + b -> InstanceNormalization(x, s, b)
+
+    Legal for s and b with one number for each channel, if nothing else reads the normalized values.
+    """
+
+    name = "instance-normalization-affine"
+    formerly = ("instance-parameters",)
+    anchors = frozenset({"Add", "Mul"})
+    sources = frozenset({"InstanceNormalization"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for value, parameter in both_orders(node):
+            normal = value.producer()
+            if normal is None or normal.op_type != "InstanceNormalization":
+                continue
+            need(is_private(value), "others read it", normal)
+            x, scale, shift = operands(normal)
+            _need_all(shift, 0)
+            if node.op_type == "Mul":
+                _need_all(scale, 1)
+                scale = numbers_of_channels(parameter, x, b)
+            else:
+                shift = numbers_of_channels(parameter, x, b)
+            epsilon = normal.attributes["epsilon"].as_float()
+            return b.InstanceNormalization(x, scale, shift, epsilon=epsilon)
+        raise Refusal("no operand is normalized", node)
+
+
+def _need_all(parameter: oir.Value, number: int) -> None:
+    """Refuses a parameter unless it is this number for all channels."""
+    known = const_of(parameter)
+    need(known is not None and (known == number).all(), "it already has parameters", parameter)

@@ -15,83 +15,88 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import Dim, Shape, const_ints, const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import (
-    both_orders,
-    is_private,
-    maker_of,
-    operands,
-    source_of,
+from hlo2onnx.raising.match.views import both_orders, extent_of, is_private, unshaped
+from hlo2onnx.raising.patterns import (
+    As,
+    Bindings,
+    Constant,
+    Either,
+    Name,
+    Op,
+    Pattern,
+    Product,
+    Sum,
+    match,
 )
-from hlo2onnx.raising.patterns import As, Either, Name, Op, Product, match
 from hlo2onnx.raising.rules.nn.softmax import reduction_of
 
 SINGLE_PRECISION = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16})
 """Element types whose kernels are as exact as the expansion."""
 
 
-def _factors(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value, oir.Value | None]]:
-    """(a, v, s) for every match of the node with a / sqrt(v) or a / sqrt(v) * s."""
-    left, right = operands(node)
-    if node.op_type == "Div":
-        variance = source_of(right, "Sqrt")
-        if variance is not None:
-            yield left, variance, None
-        return
-    for a, b in ((left, right), (right, left)):
-        variance = under_inverse_root(b)
-        if variance is not None:
-            yield a, variance, None
-            scaled = a.producer()
-            if scaled is not None and scaled.op_type == "Mul":
-                for x, scale in both_orders(scaled):
-                    yield x, variance, scale
-        product = b.producer()
-        if product is not None and product.op_type == "Mul":
-            for root, scale in both_orders(product):
-                variance = under_inverse_root(root)
-                if variance is not None:
-                    yield a, variance, scale
+class Unshaped(Pattern):
+    """The pattern's value, or a Reshape of it."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        yield from self._pattern.matches(unshaped(value), bound)
 
 
-_ROOT = Op("Sqrt", Name("variance"))
-_INVERSE_ROOT = Either(Op("Reciprocal", _ROOT), Op("Div", 1.0, _ROOT))
-_ROOTS = frozenset({"Div", "Mul", "Reciprocal", "Sqrt"})
-"""Operators that make an operand of each node that `_factors` matches; of a Div it is Sqrt."""
-
-
-def has_root(op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
-    """Whether the factors of a node of this operator may contain a root, in a type that the kernels
-    are exact in. See `Rule.fits`."""
-    found = _ROOTS & sources
-    return dtype in SINGLE_PRECISION and ("Sqrt" in found if op_type == "Div" else bool(found))
-
-
-def under_inverse_root(value: oir.Value) -> oir.Value | None:
-    """v of 1 / sqrt(v)."""
-    if maker_of(value, "Div", "Reciprocal") is None:
-        return None
-    found = match(_INVERSE_ROOT, value)
-    return None if found is None else found["variance"]
-
-
-def with_epsilon(value: oir.Value) -> tuple[oir.Value, float]:
-    """v and e of v + e."""
-    node = value.producer()
-    if node is not None and node.op_type == "Add":
-        for variance, constant in both_orders(node):
-            number = const_number(constant)
-            if number is not None:
-                return variance, float(number)
-    raise Refusal("no epsilon is added", value)
-
-
-_X, _MEAN = Name("x"), Name("mean")
-_FAST = Op("Sub", Op("ReduceMean", Product(_X, _X), Name("axes")), Product(_MEAN, _MEAN))
-_CENTRED = Op("Sub", _X, _MEAN)
-_DIFFERENCE = As("difference", _CENTRED)
-_PLAIN = Either(_FAST, Op("ReduceMean", Product(_DIFFERENCE, _DIFFERENCE), Name("axes")))
+_X, _MEAN, _AXES = Name("x"), Name("mean"), Name("axes")
+_SQUARES = Op("ReduceMean", Product(_X, _X), _AXES)
+_CENTERED = Op("Sub", _X, _MEAN)
+_DIFFERENCE = As("difference", _CENTERED)
+_PLAIN = Either(
+    Op("Sub", _SQUARES, Product(_MEAN, _MEAN)),
+    Op("ReduceMean", Product(_DIFFERENCE, _DIFFERENCE), _AXES),
+)
 VARIANCE = Either(Op("Max", 0.0, _PLAIN), Op("Relu", _PLAIN), _PLAIN)
 """The two forms of a variance. The second one names the `difference`."""
+
+
+def _root(variance: Pattern) -> Pattern:
+    return As("root", Op("Sqrt", Sum(variance, Constant("epsilon"))))
+
+
+def inverse_root(variance: Pattern) -> Pattern:
+    """1 / sqrt(variance + epsilon)."""
+    return Either(Op("Reciprocal", _root(variance)), Op("Div", 1.0, _root(variance)))
+
+
+def _normalized(value: Pattern, variance: Pattern) -> Pattern:
+    """value / sqrt(variance + epsilon) * scale, or without the scale."""
+    inverse = inverse_root(variance)
+    scaled = Product(inverse, value, Name("scale"))
+    return Either(Op("Div", value, _root(variance)), Product(inverse, value), scaled)
+
+
+_LAYER = _normalized(_CENTERED, VARIANCE)
+_RMS = _normalized(_X, _SQUARES)
+
+
+def epsilon_of(found: Bindings) -> float:
+    """The constant of a root's pattern."""
+    epsilon = const_number(found["epsilon"])
+    assert epsilon is not None
+    return float(epsilon)
+
+
+_ROOTS = frozenset({"Div", "Mul", "Reciprocal", "Sqrt"})
+"""Operators that make an operand of each node that `_normalized` matches; of a Div it is Sqrt."""
+
+
+class _DividedByRoot(Rule):
+    """The base of rules for a value divided by a root."""
+
+    anchors = frozenset({"Div", "Mul"})
+
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """It may divide by a root, in a type that the kernel is exact in."""
+        found = _ROOTS & sources
+        return dtype in SINGLE_PRECISION and ("Sqrt" in found if op_type == "Div" else bool(found))
 
 
 def need_few_terms(dims: Sequence[Dim], b: Rewriter) -> None:
@@ -140,7 +145,7 @@ def _parameter(b: Rewriter, value: oir.Value | None, dims: Shape, like: oir.Valu
     return b.reshape(value, dims)
 
 
-class LayerNormalization(Rule):
+class LayerNormalization(_DividedByRoot):
     """(x - mean(x)) / sqrt(var(x) + e) * s -> LayerNormalization(x, s, epsilon=e)
 
     Legal over trailing axes, if the statistics broadcast to x. The variance is the mean of squared
@@ -148,48 +153,33 @@ class LayerNormalization(Rule):
     """
 
     name = "layer-normalization"
-    anchors = frozenset({"Div", "Mul"})
-
-    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
-        """It may divide by a root, in a type that the kernel is exact in."""
-        return has_root(op_type, sources, dtype)
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x, axes, scale, epsilon = centred_by_deviation(node)
-        dims = _trailing(x, axes, b)
-        parameter = _parameter(b, scale, dims, x)
-        return b.LayerNormalization(x, parameter, axis=-len(axes), epsilon=epsilon)
+        found, axes = _centered_by_deviation(node)
+        x = found["x"]
+        scale = _parameter(b, found.get("scale"), _trailing(x, axes, b), x)
+        return b.LayerNormalization(x, scale, axis=-len(axes), epsilon=epsilon_of(found))
 
 
-def centred_by_deviation(
-    node: oir.Node,
-) -> tuple[oir.Value, tuple[int, ...], oir.Value | None, float]:
-    """x, the axes a, s and e of (x - mean(x, a)) / sqrt(var(x, a) + e) * s; s is None for 1.
+def _centered_by_deviation(node: oir.Node) -> tuple[Bindings, tuple[int, ...]]:
+    """The match of (x - mean(x, a)) / sqrt(var(x, a) + e) * s, and the axes a.
 
     Raises:
         Refusal: The node computes something else.
     """
-    for centred, root, scale in _factors(node):
-        found = match(_CENTRED, centred)
-        if found is None:
-            continue
-        x, mean = found["x"], found["mean"]
-        need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
-        variance, epsilon = with_epsilon(root)
-        squares = needed(
-            match(VARIANCE, variance), "it is not divided by a standard deviation", variance
-        )
-        same = squares["x"] is x and squares["mean"] is mean
-        need(same, "the deviation is of another value", variance)
-        axes = reduction_of(mean, "ReduceMean", x)
-        need(
-            constant_axes(squares["axes"], rank_of(x)) == axes,
-            "mean and deviation have different axes",
-        )
-        _need_beside(root, x, axes)
-        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
-        return x, axes, scale, epsilon
-    raise Refusal("no centered value is divided by a root", node)
+    found = needed(
+        match(_LAYER, node.outputs[0]),
+        "no centered value is divided by a standard deviation",
+        node,
+    )
+    x = found["x"]
+    need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
+    axes = reduction_of(found["mean"], "ReduceMean", x)
+    same = constant_axes(found["axes"], rank_of(x)) == axes
+    need(same, "mean and deviation have different axes")
+    _need_beside(found["root"], x, axes)
+    need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
+    return found, axes
 
 
 def constant_axes(axes: oir.Value, rank: int) -> tuple[int, ...] | None:
@@ -198,41 +188,57 @@ def constant_axes(axes: oir.Value, rank: int) -> tuple[int, ...] | None:
     return None if known is None else tuple(sorted(axis % rank for axis in known))
 
 
-class RMSNormalization(Rule):
+class ChannelLayerNormalization(_DividedByRoot):
+    """(x - mean(x, 1)) / sqrt(var(x, 1) + e) -> Transpose(LayerNormalization(Transpose(x), 1))
+
+    ConvNeXt normalizes the channels of images with channels second like this. Legal along any one
+    axis of a known extent. `layer-normalization` does it along the last one. Scale and bias follow:
+    the Transpose sinks past them. Done where that is faster: for many channels and small images.
+    """
+
+    name = "channel-layer-normalization"
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        found, axes = _centered_by_deviation(node)
+        x, rank = found["x"], rank_of(found["x"])
+        need(len(axes) == 1 and axes[0] != rank - 1, "it does not run over one inner axis", node)
+        extent = needed(extent_of(x, axes[0]), "the extent is not known", x)
+        need_few_terms((extent,), b)
+        need(extent >= b.costs.channel_norm_extent, "there are few channels", x)
+        size = math.prod(dim for dim in shape_of(x) if isinstance(dim, int))
+        need(size <= b.costs.channel_norm_elements, "the Transposes would take long", x)
+        perm = [*(place for place in range(rank) if place not in axes), *axes]
+        ones = b.const(np.ones(extent, dtype_of(x).numpy()))
+        moved, epsilon = b.transpose(x, perm), epsilon_of(found)
+        normal = b.LayerNormalization(moved, ones, axis=-1, epsilon=epsilon)
+        made = b.transpose(normal, np.argsort(perm).tolist())
+        return b.Mul(made, found["scale"]) if "scale" in found else made
+
+
+class RMSNormalization(_DividedByRoot):
     """x / sqrt(mean(x²) + e) * s -> RMSNormalization(x, s, epsilon=e), over trailing axes
 
     Also for x * (1 / sqrt(...)), in all normalizations.
     """
 
     name = "rms-normalization"
-    anchors = frozenset({"Div", "Mul"})
-
-    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
-        """It may divide by a root, in a type that the kernel is exact in."""
-        return has_root(op_type, sources, dtype)
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        for x, root, scale in _factors(node):
-            need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
-            need(
-                b.supports("RMSNormalization", dtype_of(x)),
-                "the opset has no RMSNormalization",
-                node,
-            )
-            squares, epsilon = with_epsilon(root)
-            found = match(Op("ReduceMean", Product(_X, _X), Name("axes")), squares)
-            if found is None or found["x"] is not x:
-                continue
-            axes = constant_axes(found["axes"], rank_of(x))
-            need(axes is not None, "its axes are not known", squares)
-            assert axes is not None
-            dims = _trailing(x, axes, b)
-            _need_beside(root, x, axes)
-            need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
-            return b.RMSNormalization(
-                x, _parameter(b, scale, dims, x), axis=-len(axes), epsilon=epsilon
-            )
-        raise Refusal("no value is divided by the root of its mean square", node)
+        dtype = dtype_of(node.outputs[0])
+        need(b.supports("RMSNormalization", dtype), "the opset has no RMSNormalization", node)
+        found = needed(
+            match(_RMS, node.outputs[0]),
+            "no value is divided by the root of its mean square",
+            node,
+        )
+        x = found["x"]
+        need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
+        axes = needed(constant_axes(found["axes"], rank_of(x)), "its axes are not known", x)
+        dims = _trailing(x, axes, b)
+        _need_beside(found["root"], x, axes)
+        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
+        scale = _parameter(b, found.get("scale"), dims, x)
+        return b.RMSNormalization(x, scale, axis=-len(axes), epsilon=epsilon_of(found))
 
 
 class LayerNormalizationAffine(Rule):

@@ -1,4 +1,4 @@
-"""MatMul and the shapes of its operands."""
+"""MatMul: the shapes of its operands, their Transposes, and a bias."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from contextlib import nullcontext
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import dtype_of, rank_of, shape_of, size_of
+from hlo2onnx.ir.values import FLOATS, Shape, dtype_of, rank_of, shape_of, size_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.axis_layouts import splits
 from hlo2onnx.raising.match.views import (
     RESHAPES,
     both_orders,
@@ -50,46 +51,6 @@ class VectorMatMul(Rule):
         else:
             need(result == shape_of(right)[1:], "the vector has more than one row", node)
         return b.op("MatMul", row, right, types=[(dtype_of(left), result)])
-
-
-class VectorDot(Rule):
-    """MatMul(Reshape(v, (1, n)), Reshape(w, (n, 1))) -> Reshape(MatMul(v, w), (1, 1))
-
-    A row of reshaped rows is a vector, too: Gather(Reshape(x, (k, 1, n)), i). The Reshape of the
-    product then meets those that follow it, where `vector-matmul` sees none.
-    """
-
-    name = "vector-dot"
-    anchors = frozenset({"MatMul"})
-    sources = RESHAPES
-    # Rules for loops batch products of rows with columns.
-    phase = 1
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        left, right = operands(node)
-        need(shape_of(node.outputs[0]) == (1, 1), "it is not a product of two vectors", node)
-        column = source_of(right, *RESHAPES)
-        is_vector = column is not None and rank_of(column) == 1
-        need(is_vector, "its right operand is no reshaped vector", right)
-        row = needed(_row(b, left), "its left operand is no reshaped vector", left)
-        product = b.op("MatMul", row, column, types=[(dtype_of(row), ())])
-        return b.reshape(product, (1, 1))
-
-
-def _row(b: Rewriter, matrix: oir.Value) -> oir.Value | None:
-    """The vector that is a matrix of one row, without a Reshape of it."""
-    source = source_of(matrix, *RESHAPES)
-    if source is not None:
-        return source if rank_of(source) == 1 else None
-    gather = maker_of(matrix, "Gather")
-    if gather is None or not is_private(matrix) or gather.attributes.get_int("axis", 0) != 0:
-        return None
-    rows, place = operands(gather)
-    source = source_of(rows, *RESHAPES)
-    is_plain = source is not None and shape_of(source) == (shape_of(rows)[0], shape_of(rows)[-1])
-    if source is None or not is_plain or rank_of(place) or rank_of(rows) != 3:
-        return None
-    return b.op("Gather", source, place, axis=0, types=[(dtype_of(source), shape_of(source)[1:])])
 
 
 class MatvecToVecmat(Rule):
@@ -217,3 +178,143 @@ def _gemm(b: Rewriter, product: oir.Node, bias: oir.Value, alpha: float) -> oir.
     need(isinstance(terms, int) and terms > 0, "the product may have no terms", product)
     scale = {} if alpha == 1 else {"alpha": alpha}
     return b.Gemm(*inputs, bias, **flags, **scale)
+
+
+class _Split:
+    """A product whose axes a Reshape may have split.
+
+    Attributes:
+        left, right: Its operands.
+        batch, rows, columns: The axes that the product's axes are split into; one for each axis
+            of the batch.
+    """
+
+    def __init__(self, value: oir.Value) -> None:
+        whole = source_of(value, *RESHAPES)
+        product = value if whole is None else whole
+        node = needed(maker_of(product, "MatMul"), "its operand is not a product", value)
+        need(len(product.uses()) == 1 and len(value.uses()) == 1, "others read the product", node)
+        need(not value.is_graph_output(), "it is an output of the model", value)
+        left, right = operands(node)
+        need(rank_of(left) == rank_of(right) > 1, "only one operand has a batch", node)
+        need(shape_of(left)[:-2] == shape_of(right)[:-2], "a batch is repeated", node)
+        self.left, self.right = left, right
+        self.shape = shape_of(value)
+        groups = splits(shape_of(product), self.shape)
+        self.batch = [axis for group in groups[:-2] for axis in group]
+        self.rows, self.columns = groups[-2:]
+
+
+def _is_transposed(value: oir.Value) -> bool:
+    """Whether a Transpose of the value merges with its producer."""
+    while (source := source_of(value, *RESHAPES)) is not None:
+        value = source
+    node = value.producer()
+    return value.const_value is not None or (node is not None and node.op_type == "Transpose")
+
+
+def _swapped(value: oir.Value, b: Rewriter) -> oir.Value:
+    rank = rank_of(value)
+    return b.transpose(value, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def _permuted(product: _Split, columns: list[int], b: Rewriter) -> oir.Value | None:
+    """The right operand transposed, with its columns in this order; None unless one Reshape joins
+    the columns of the axes that the product is split into."""
+    parts, whole = source_of(product.right, *RESHAPES), shape_of(product.right)
+    dims: Shape = tuple(product.shape[axis] for axis in product.columns)
+    if parts is None or columns == product.columns or shape_of(parts) != (*whole[:-1], *dims):
+        return None
+    first_column = len(whole) - 1
+    places = [first_column + product.columns.index(axis) for axis in columns]
+    batch = range(first_column - 1)
+    moved = b.transpose(parts, [*batch, *places, first_column - 1])
+    rows: Shape = (*whole[:-2], whole[-1], whole[-2])
+    return b.reshape(moved, rows) if b.reshapes_at_once(moved, rows) else None
+
+
+class MatMulTranspose(Rule):
+    """Transpose(MatMul(x, y)), columns before rows -> MatMul(Transpose(y), Transpose(x))
+
+    A Reshape may split rows or columns in between. Columns joined from the same axes are joined in
+    the requested order. Legal for any operands. Done if the operands are already transposed or
+    constant, so that their Transposes vanish.
+    """
+
+    name = "matmul-transpose"
+    formerly = ("swap-product",)
+    anchors = frozenset({"Transpose"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        perm = list(node.attributes["perm"].as_ints())
+        product = _Split(first(node))
+        start = len(product.batch)
+        middle = start + len(product.columns)
+        swaps = (
+            perm[:start] == product.batch
+            and sorted(perm[start:middle]) == product.columns
+            and sorted(perm[middle:]) == product.rows
+        )
+        need(swaps, "columns do not come before rows", node)
+        merges = _is_transposed(product.left) and _is_transposed(product.right)
+        need(merges, "the operands would have to be transposed", node)
+        columns, left = perm[start:middle], _permuted(product, perm[start:middle], b)
+        if left is None:
+            columns, left = product.columns, _swapped(product.right, b)
+        made = b.MatMul(left, _swapped(product.left, b))
+        order = [*product.batch, *columns, *product.rows]
+        dims = tuple(product.shape[axis] for axis in order)
+        need(b.reshapes_at_once(made, dims), "its shape is computed at run time", node)
+        return b.transpose(b.reshape(made, dims), [order.index(axis) for axis in perm])
+
+
+class BatchedMatvec(Rule):
+    """MatMul(a, v) -> ReduceSum(a * Tile(Reshape(v, (..., 1, n))), -1), for columns v
+
+    Legal for f32 and f64 with equal batch axes and at least one term. The sum has as few terms as
+    a row of a. Done for so many matrices, and such small ones, that it is faster: a product of
+    matrices takes time to start. Products of few small vectors with vectors each are fewer nodes,
+    as the reshapes to rows and columns go. One vector times a constant is a MatMul of matrices.
+    """
+
+    name = "batched-matvec"
+    anchors = frozenset({"MatMul"})
+    # Other rules match MatMul.
+    phase = 5
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        a, v = operands(node)
+        dims, column = (needed(static_shape(x), "its extents are dynamic", x) for x in (a, v))
+        dtype = dtype_of(a)
+        need(rank_of(a) >= 3 and column == (*dims[:-2], dims[-1], 1), "it has no such batch", node)
+        # MatMul may read such a matrix in place; moving it takes longer than the product.
+        need(maker_of(a, "Transpose") is None, "the matrices are transposed", a)
+        need(dtype in FLOATS and dtype.bitwidth >= 32, "it is not f32 or f64", node)
+        pair = [_vectors(x, (*dims[:-2], dims[-1])) for x in (a, v)]
+        is_dot = None not in pair and 0 < dims[-1] <= b.costs.matvec_elements
+        is_small = 0 < math.prod(dims[-2:]) <= b.costs.matvec_elements
+        are_many = is_small and math.prod(dims[:-2]) >= b.costs.matvecs
+        need(is_dot or are_many, "few or large matrices", node)
+        is_supported = all(b.supports(op_type, dtype) for op_type in ("Mul", "ReduceSum"))
+        need(is_supported, "the target lacks the arithmetic", node)
+        constants = [x for x in (v, a) if x.const_value is not None]
+        if is_dot and constants and math.prod(dims[:-2]) == 1:
+            row = a if constants[0] is v else v
+            sizes = (1, dims[-1]), (dims[-1], 1)
+            product = b.MatMul(b.reshape(row, sizes[0]), b.reshape(constants[0], sizes[1]))
+            return b.reshape(product, (1,) * len(dims))
+        if is_dot:
+            terms = b.Mul(*(b.reshape(x, (*dims[:-2], dims[-1])) for x in pair if x is not None))
+            return b.reshape(b.ReduceSum(terms, b.i64([-1]), keepdims=0), (*dims[:-2], 1, 1))
+        rows = b.reshape(v, (*dims[:-2], 1, dims[-1]))
+        if dims[-2] > 1:
+            rows = b.Tile(rows, b.i64([*[1] * (len(dims) - 2), dims[-2], 1]))
+        return b.ReduceSum(b.Mul(a, rows), b.i64([-1]), keepdims=1)
+
+
+def _vectors(x: oir.Value, dims: tuple[int, ...]) -> oir.Value | None:
+    """What rows or columns were reshaped from, if these are vectors of this shape; constants are
+    reshaped once."""
+    source = x if x.const_value is not None else source_of(x, *RESHAPES)
+    is_same = source is x or (source is not None and shape_of(source) == dims)
+    return source if is_same and math.prod(dims) == size_of(x) else None

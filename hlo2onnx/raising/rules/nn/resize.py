@@ -41,19 +41,17 @@ from hlo2onnx.raising.match.axis_layouts import (
     repeated,
 )
 from hlo2onnx.raising.match.views import RESHAPES, first, is_private, maker_of, operands
-from hlo2onnx.raising.rules.nn.resize_nodes import (
-    layout_of_images,
-    multiplications,
-    products,
-    resized,
-)
-from hlo2onnx.raising.rules.nn.resize_weights import (
+from hlo2onnx.raising.rules.nn.resize_modes import (
     LINEAR,
     NEAREST,
     Mode,
     index_modes,
     interpolation,
     is_resampling,
+    layout_of_images,
+    multiplications,
+    products,
+    resized,
     weight_modes,
 )
 
@@ -318,10 +316,8 @@ class SinkTransposeResize(Rule):
         view = first(node)
         moved = needed(maker_of(view, "Transpose"), "its operand is not transposed", node)
         x, perm = first(moved), list(moved.attributes["perm"].as_ints())
-        before, after = (
-            shape_of(x),
-            [shape_of(node.outputs[0])[perm.index(i)] for i in sorted(perm)],
-        )
+        order = [perm.index(axis) for axis in range(len(perm))]
+        before, after = shape_of(x), [shape_of(node.outputs[0])[place] for place in order]
         axes = [i for i in range(len(perm)) if before[i] != after[i]]
         need(axes == [2, 3] and len(perm) == 4, "its channels are not second", node)
         mode = node.attributes.get_string("mode", "nearest")
@@ -334,6 +330,6 @@ class SinkTransposeResize(Rule):
                 return b.transpose(products(x, axes, weights, b), perm)
         *rest, sizes = node.inputs[1:]
         extents = needed(const_of(sizes), "its sizes are computed", node)
-        inputs = [x, *rest, b.const(extents[[perm.index(i) for i in sorted(perm)]])]
+        inputs = [x, *rest, b.const(extents[order])]
         types = [(dtype_of(x), tuple(after))]
         return b.transpose(b.like(node, inputs, types), perm)

@@ -9,10 +9,12 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.match.activations import X
 from hlo2onnx.raising.match.counted_loop import Trips, counted
 from hlo2onnx.raising.match.linear_terms import Bias, Other, Part, Product
-from hlo2onnx.raising.match.rnn_cells import Cell, Reader, Replacement, is_one
+from hlo2onnx.raising.match.rnn_cells import Cell, Reader, Replacement
 from hlo2onnx.raising.match.rnn_weights import Gate, gate_of
+from hlo2onnx.raising.patterns import Op, match
 
 
 class RecurrentRule(Rule):
@@ -121,13 +123,10 @@ class Gru(RecurrentRule):
 
     def _rest_of(self, reader: Reader, part: Part) -> Part | None:
         """x of 1 - x."""
-        node = part.value.producer()
-        if node is None or node.op_type != "Sub" or not is_one(node.inputs[0]):
+        found = match(Op("Sub", 1.0, X), part.value)
+        if found is None or shape_of(found["x"]) != shape_of(part.value):
             return None
-        x = node.inputs[1]
-        assert x is not None
-        if shape_of(x) != shape_of(part.value):
-            return None
+        x = found["x"]
         return reader.sums.stripped(Part(x, part.axis, part.low, part.high))
 
     def _candidate(self, reader: Reader, part: Part) -> tuple[Part | None, Gate, bool]:

@@ -11,6 +11,7 @@ from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.reductions import keeps_axes, reduced_axes
 from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
+from hlo2onnx.raising.patterns import As, Bindings, Name, Op, match
 
 
 def reduction_of(value: oir.Value | None, op_type: str, *of: oir.Value) -> tuple[int, ...]:
@@ -44,19 +45,24 @@ def _stands_beside(value: oir.Value, x: oir.Value, axes: tuple[int, ...]) -> boo
     return (1,) * (rank_of(x) - rank_of(value)) + shape_of(value) == kept
 
 
-def _shifted(value: oir.Value) -> tuple[oir.Value, int]:
-    """x and the axis for x - max(x)."""
-    node = needed(maker_of(value, "Sub"), "Exp takes no difference", value)
-    x, highest = first(node), node.inputs[1]
-    axes = reduction_of(highest, "ReduceMax", x)
-    need(len(axes) == 1, "it runs over several axes", node)
-    return x, axes[0]
+_X, _MAX = Name("x"), Name("max")
+_SHIFTED = As("shifted", Op("Sub", _X, _MAX))
+_EXPONENTIAL = As("exponential", Op("Exp", _SHIFTED))
+_SUM = As("sum", Op("ReduceSum", _EXPONENTIAL, Name("axes")))
+_SOFTMAX = Op("Div", _EXPONENTIAL, Name("sum"))
+_LOG_SOFTMAX = Op("Sub", _SHIFTED, Op("Log", _SUM))
 
 
-def _operator(b: Rewriter, op_type: str, x: oir.Value, axis: int) -> oir.Value:
-    need(dtype_of(x) in FLOATS and b.supports(op_type, dtype_of(x)), f"no {op_type} for its type")
-    axis = -1 if axis == rank_of(x) - 1 else axis
-    return b.op(op_type, x, axis=axis)
+def _operator(b: Rewriter, op_type: str, found: Bindings, node: oir.Node) -> oir.Value:
+    """The operator for exponentials of x - max(x), and their sum along the same axis."""
+    x = found["x"]
+    axes = reduction_of(found["sum"], "ReduceSum", found["exponential"])
+    same = reduction_of(found["max"], "ReduceMax", x) == axes
+    need(len(axes) == 1, "it runs over several axes", found["shifted"].producer())
+    need(same, "maximum and sum run over different axes", node)
+    dtype = dtype_of(x)
+    need(dtype in FLOATS and b.supports(op_type, dtype), f"no {op_type} for its type", x)
+    return b.op(op_type, x, axis=-1 if axes[0] == rank_of(x) - 1 else axes[0])
 
 
 class Softmax(Rule):
@@ -69,13 +75,9 @@ class Softmax(Rule):
     anchors = frozenset({"Div"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        exponential, total = node.inputs
-        assert exponential is not None
-        shifted = needed(source_of(exponential, "Exp"), "its dividend is not an exponential", node)
-        axes = reduction_of(total, "ReduceSum", exponential)
-        x, axis = _shifted(shifted)
-        need(axes == (axis,), "maximum and sum run over different axes", node)
-        return _operator(b, "Softmax", x, axis)
+        found = match(_SOFTMAX, node.outputs[0])
+        found = needed(found, "its dividend is not an exponential of a difference", node)
+        return _operator(b, "Softmax", found, node)
 
 
 class LogSoftmax(Rule):
@@ -89,17 +91,11 @@ class LogSoftmax(Rule):
     sources = frozenset({"Log"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        shifted, logarithm = operands(node)
-        total = needed(source_of(logarithm, "Log"), "no logarithm is subtracted", node)
-        summed = needed(maker_of(total, "ReduceSum"), "its operand is not a sum", node)
-        exponential = first(summed)
-        need(source_of(exponential, "Exp") is shifted, "the sum is not of its exponentials", node)
-        axes = reduction_of(total, "ReduceSum", exponential)
-        x, axis = _shifted(shifted)
-        need(axes == (axis,), "maximum and sum run over different axes", node)
-        is_exact = dtype_of(x) != oir.DataType.DOUBLE or not b.target.flags.loses_nan
-        need(is_exact, "its kernel loses NaN in this type", x)
-        return _operator(b, "LogSoftmax", x, axis)
+        is_exact = dtype_of(node.outputs[0]) != oir.DataType.DOUBLE or not b.target.flags.loses_nan
+        need(is_exact, "its kernel loses NaN in this type", node)
+        found = match(_LOG_SOFTMAX, node.outputs[0])
+        found = needed(found, "no logarithm of the sum of its exponentials is subtracted", node)
+        return _operator(b, "LogSoftmax", found, node)
 
 
 class LogSumExp(Rule):

@@ -18,9 +18,9 @@ from hlo2onnx.ir.values import (
     size_of,
     static_shape,
 )
-from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import first, maker_of, operands
-from hlo2onnx.raising.rules.quantized.stored_weights import moved_before_cast
+from hlo2onnx.raising.rules.quantized.stored_weights import moved_before_cast, zero_points
 
 T = oir.DataType
 
@@ -80,13 +80,8 @@ def _steps_to(value: oir.Value) -> _Steps:
     """
     zero, low, high, rounds = None, -math.inf, math.inf, 0
     for _ in range(_LONGEST):
-        node = value.producer()
-        need(
-            node is not None and not node.domain,
-            "it is not computed by operators of ONNX alone",
-            value,
-        )
-        assert node is not None
+        node = needed(value.producer(), "it is an input", value)
+        need(not node.domain, "it is not computed by operators of ONNX alone", value)
         inner = _unguarded(node)
         if inner is not None:
             value = inner
@@ -105,8 +100,7 @@ def _steps_to(value: oir.Value) -> _Steps:
             need(zero is None, "it is clipped before the zero point is added", node)
             value, least, most = _clip(node)
             low, high = max(low, least), min(high, most)
-    need(False, "the expression is longer", value)
-    raise AssertionError
+    raise Refusal("the expression is longer", value)
 
 
 def _unguarded(node: oir.Node) -> oir.Value | None:
@@ -159,13 +153,12 @@ def _zeros(
     """The zero points for these scales, in the stored type."""
     if zero is None:
         return b.const(np.zeros(shape_of(scale), stored.numpy()))  # type: ignore[arg-type]
-    bounds, dims = range_of_type(stored), shape_of(scale)
+    dims = static_shape(scale)
+    assert dims is not None
 
     def whole(array: np.ndarray) -> np.ndarray:
-        inside = (array == np.rint(array)) & (array >= bounds.low) & (array <= bounds.high)
-        need(inside.all(), "the zero point is not one of the type's numbers")
-        shaped = np.broadcast_to(array.reshape(()), dims) if array.size == 1 else array  # type: ignore[arg-type]
-        return shaped.astype(stored.numpy())
+        points = zero_points(array, stored)
+        return np.broadcast_to(points.reshape(()), dims) if array.size == 1 else points
 
     if is_constant(zero) and size_of(zero) == 1:
         return b.derived(whole, zero)
@@ -201,9 +194,8 @@ class QdqPropagation(Rule):
         cast = None if stores else maker_of(first(node), "Cast")
         if cast is not None:
             return moved_before_cast(node, cast, b)
-        inner = first(node).producer()
-        need(inner is not None and not inner.domain, "no producer", node)
-        assert inner is not None
+        inner = needed(first(node).producer(), "no producer", node)
+        need(not inner.domain, "it is no operator of ONNX", inner)
         move, conversion = (inner, node) if stores else (node, inner)
         need(not stores or len(first(node).uses()) == 1, "it is read elsewhere", node)
         converts = "QuantizeLinear" if stores else "DequantizeLinear"
@@ -236,9 +228,8 @@ def _moved_axis(move: oir.Node, conversion: oir.Node, inverse: bool) -> int | No
     need("block_size" not in conversion.attributes, "it is quantized in blocks", conversion)
     if rank_of(scale) == 0:
         return None
-    before, after = static_shape(first(move)), static_shape(move.outputs[0])
-    need(before is not None and after is not None, "its shape is dynamic", move)
-    assert before is not None and after is not None
+    shapes = [static_shape(x) for x in (first(move), move.outputs[0])]
+    before, after = (needed(dims, "its shape is dynamic", move) for dims in shapes)
     if inverse:
         before, after = after, before
     axis = conversion.attributes.get_int("axis", 1) % len(before)

@@ -98,6 +98,18 @@ def _products(node: oir.Node) -> Iterator[_Product]:
             yield _Product(q, scale, zero)
 
 
+def zero_points(array: np.ndarray, stored: oir.DataType) -> np.ndarray:
+    """Zero points in the stored type.
+
+    Raises:
+        Refusal: One is not among the type's numbers.
+    """
+    numbers, bounds = array.astype(np.float64), range_of_type(stored)
+    inside = (numbers == np.rint(numbers)) & (numbers >= bounds.low) & (numbers <= bounds.high)
+    need(inside.all(), "the zero point is not one of the type's numbers")
+    return numbers.astype(np.int32).astype(stored.numpy())
+
+
 def _per_axis(b: Rewriter, product: _Product) -> oir.Value:
     q, dims = product.q, shape_of(product.scale)
     own = [axis - len(dims) for axis, dim in enumerate(dims) if dim != 1]
@@ -158,16 +170,11 @@ def _zero(
     cast = maker_of(zero, "Cast")
     source = zero if cast is None else first(cast)
     need(is_constant(source), "the zero point is computed", zero)
-    bounds, numpy_type = range_of_type(stored), stored.numpy()
     same = rank_of(source) == 0 or shape_of(source) == shape_of(product.scale)
     need(same, "the zero points are unlike the scales", zero)
 
     def inside(array: np.ndarray) -> np.ndarray:
-        numbers = array.astype(np.float64)
-        fits = (numbers == np.rint(numbers)) & (numbers >= bounds.low) & (numbers <= bounds.high)
-        need(fits.all(), "the zero point is not one of the type's numbers")
-        if not array.ndim:
-            numbers = np.full(shape, numbers)  # type: ignore[call-overload]
-        return placed(numbers).astype(np.int32).astype(numpy_type)
+        points = zero_points(array, stored)
+        return placed(points if array.ndim else np.full(shape, points))  # type: ignore[call-overload]
 
     return b.derived(inside, source)
