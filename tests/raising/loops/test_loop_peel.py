@@ -17,7 +17,7 @@ from verified import verified
 
 import hlo2onnx
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.verify.loop_checks import numbers_of
+from hlo2onnx.verify.checks import numbers_of
 from hlo2onnx.verify.model_graphs import Scope
 
 X = np.array([0.5, 2.0, 3.0, 70.0], np.float32)
