@@ -1,7 +1,7 @@
 """Compares the values of one block, each computed by the model from XLA's values around it.
 
-`LoopChecks` does it trip by trip, wherever the model has the values: in the loop, in trips one after
-the other, or in one tensor of all trips.
+`LoopChecks` does it trip by trip, wherever the model has the values: in the loop, in trips one
+after the other, or in one tensor of all trips.
 """
 
 from __future__ import annotations
