@@ -25,8 +25,7 @@ from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.diagnosis import Compared, compared
 from hlo2onnx.verify.divergence import Divergence
 from hlo2onnx.verify.judge import Judge
-from hlo2onnx.verify.named_points import named_points, shared_points
-from hlo2onnx.verify.points import Point, points_of
+from hlo2onnx.verify.points import Point, named_points, points_of, shared_points
 from hlo2onnx.verify.runners import OnnxRuntime
 from hlo2onnx.verify.settings import Settings
 

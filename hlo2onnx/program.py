@@ -40,16 +40,15 @@ from hlo2onnx.runtime.graph_only import stored_apart
 from hlo2onnx.runtime.metadata import updated_in_place
 from hlo2onnx.runtime.output_paths import output_file
 from hlo2onnx.runtime.profiling import Profile, profile
-from hlo2onnx.runtime.profiling.model_nodes import model_nodes
+from hlo2onnx.runtime.profiling.optimized_nodes import model_nodes
 from hlo2onnx.runtime.saving import save_models, weight_bytes, write_for_runtime
 from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.runtime.sessions import Providers
 from hlo2onnx.verify.inputs import random_array
-from hlo2onnx.verify.reported import Reported
 from hlo2onnx.verify.verified import Verified
 
 
-class OnnxProgram(Verified, Reported):
+class OnnxProgram(Verified):
     """An ONNX model with the calling convention of its program.
 
     Calling it runs the model in ONNX Runtime. A call takes and returns the same pytrees as the JAX

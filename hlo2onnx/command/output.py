@@ -232,8 +232,7 @@ def _write_page(path: Path, facts: Mapping[str, object], results: Results) -> No
             command=results.command,
         )
         return
-    from hlo2onnx.verify.failure_page import failure_page
-    from hlo2onnx.verify.page import save_page
+    from hlo2onnx.verify.page import failure_page, save_page
 
     refusals = facts["refusals"]
     assert isinstance(refusals, list)

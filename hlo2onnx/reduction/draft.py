@@ -1,21 +1,62 @@
-"""A module that transformations change: arguments and results of `main`, dead code."""
+"""A program under reduction: its text, arrays for its arguments, and the module that changes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.frontend.mlir.context import clone_module, parse_module
+from hlo2onnx.frontend.mlir.context import parse_module
 from hlo2onnx.frontend.mlir.functions import functions_of, set_function_type
 from hlo2onnx.frontend.mlir.passes import run_pipeline
-from hlo2onnx.frontend.mlir.values import MlirValue, is_used, operations_in, operations_of
-from hlo2onnx.reduction.case import Case, Inputs
-from hlo2onnx.reduction.endless_loops import has_endless_loop
+from hlo2onnx.frontend.mlir.values import (
+    MlirValue,
+    is_used,
+    leading_to,
+    operands_within,
+    operations_in,
+    operations_of,
+)
+
+Inputs = tuple[np.ndarray | None, ...]
+"""One entry per argument: its array, or None for an argument with random numbers."""
 
 _STRUCTURE = ("builtin.module", "func.func")
-UNUSED_FUNCTIONS = "builtin.module(symbol-dce)"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program that can be tested.
+
+    Attributes:
+        text: StableHLO text with a function `main`.
+        inputs: What `main` is run on.
+        ops: Count of ops, without functions and terminators.
+    """
+
+    text: str
+    inputs: Inputs
+    ops: int
+
+    @cached_property
+    def key(self) -> str:
+        """The same for equal cases."""
+        digest = hashlib.sha256(self.text.encode())
+        for array in self.inputs:
+            if array is not None:
+                digest.update(str((array.dtype, array.shape)).encode())
+                digest.update(np.ascontiguousarray(array).tobytes())
+            digest.update(b"|")
+        return digest.hexdigest()
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """What a reduction makes smaller: ops, arguments and text."""
+        return self.ops, len(self.inputs), len(self.text)
 
 
 class Draft:
@@ -32,34 +73,18 @@ class Draft:
         self.module = module
         self.inputs = list(inputs)
         self.main = functions_of(module)["main"]
-        self.ops = counted(module)
+        self.block: ir.Block = self.main.regions[0].blocks[0]
+        self.ops = _counted(module)
 
     @classmethod
     def of(cls, case: Case) -> Draft:
         """The draft of a case."""
         return cls(parse_module(case.text, "the program").operation, case.inputs)
 
-    def copy(self) -> Draft:
-        """Another draft of the same program."""
-        return Draft(clone_module(self.module), tuple(self.inputs))
-
-    @property
-    def block(self) -> ir.Block:
-        """The block of `main`."""
-        block: ir.Block = self.main.regions[0].blocks[0]
-        return block
-
     @property
     def results(self) -> list[MlirValue]:
         """What `main` returns."""
         return list(operations_in(self.block)[-1].operands)
-
-    def is_in_main(self, operation: ir.Operation) -> bool:
-        """Whether an operation is in `main` or in a region of it."""
-        while operation.name != "func.func":
-            assert operation.parent is not None
-            operation = operation.parent.operation
-        return operation == self.main
 
     def add_argument(self, mlir_type: ir.Type, array: np.ndarray | None = None) -> MlirValue:
         """Adds an argument to `main`."""
@@ -73,60 +98,71 @@ class Draft:
         self._retype()
         return made
 
-    def drop_arguments(self, indices: Collection[int]) -> None:
-        """Removes arguments of `main` that nothing reads."""
-        for index in sorted(indices, reverse=True):
-            self.block.erase_argument(index)
-            del self.inputs[index]
-            if "arg_attrs" in self.main.attributes:
-                with self.module.context:
-                    kept = list(ir.ArrayAttr(self.main.attributes["arg_attrs"]))
-                    del kept[index]
-                    self.main.attributes["arg_attrs"] = ir.ArrayAttr.get(kept)
-        self._retype()
-
     def return_values(self, values: Sequence[MlirValue]) -> None:
         """Makes `main` return these values instead of its results."""
-        end = operations_in(self.block)[-1]
-        with self.module.context, ir.Location.unknown(), ir.InsertionPoint(end):
-            ir.Operation.create(end.name, operands=list(values))
-        end.erase()
+        returning(self.block, values)
         if "res_attrs" in self.main.attributes:
             del self.main.attributes["res_attrs"]
         self._retype()
 
     def clean(self) -> None:
-        """Removes operations whose results nothing reads, and functions that nothing calls."""
-        remove_dead_code(self.module)
-        run_pipeline(self.module, UNUSED_FUNCTIONS)
+        """Removes ops and arguments that nothing reads, and functions that nothing calls."""
+        # From the last to the first: readers before what they read, inner ops before outer ones.
+        for operation in reversed(_counted(self.module)):
+            if not any(map(is_used, operation.results)):
+                operation.erase()
+        for index in reversed(range(len(self.inputs))):
+            if not is_used(self.block.arguments[index]):
+                self._drop_argument(index)
+        self._retype()
+        run_pipeline(self.module, "builtin.module(symbol-dce)")
+
+    def _drop_argument(self, index: int) -> None:
+        self.block.erase_argument(index)
+        del self.inputs[index]
+        if "arg_attrs" in self.main.attributes:
+            with self.module.context:
+                kept = list(ir.ArrayAttr(self.main.attributes["arg_attrs"]))
+                del kept[index]
+                self.main.attributes["arg_attrs"] = ir.ArrayAttr.get(kept)
+
+    def _retype(self) -> None:
+        types = [each.type for each in self.results]
+        set_function_type(self.main, self.block.arguments.types, types)
 
     def case(self) -> Case | None:
         """The program as a case; None if it is not valid, or has a loop that cannot end."""
         try:
-            if not self.module.verify() or has_endless_loop(self.module):
+            loops = [each for each in _counted(self.module) if each.name == "stablehlo.while"]
+            if not self.module.verify() or any(map(_is_endless, loops)):
                 return None
         except ir.MLIRError:
             return None
         text = str(self.module.get_asm(enable_debug_info=False))
-        return Case(text, tuple(self.inputs), len(counted(self.module)))
-
-    def _retype(self) -> None:
-        results = operations_in(self.block)[-1].operands
-        set_function_type(self.main, self.block.arguments.types, [each.type for each in results])
+        return Case(text, tuple(self.inputs), len(_counted(self.module)))
 
 
-def counted(module: ir.Operation) -> list[ir.Operation]:
+def returning(block: ir.Block, values: Sequence[MlirValue]) -> None:
+    """Makes a block return these values."""
+    end = operations_in(block)[-1]
+    with end.context, end.location, ir.InsertionPoint(end):
+        ir.Operation.create(end.name, operands=list(values))
+    end.erase()
+
+
+def _counted(module: ir.Operation) -> list[ir.Operation]:
     """The operations of a module in order, without functions and terminators."""
-    return [each for each in operations_of(module) if not _is_structure(each)]
+    return [
+        each
+        for each in operations_of(module)
+        if each.name not in _STRUCTURE and not each.name.endswith(".return")
+    ]
 
 
-def remove_dead_code(module: ir.Operation) -> None:
-    """Erases, in place, operations whose results nothing reads, whatever their effects are."""
-    # From the last to the first: readers before what they read, inner operations before outer ones.
-    for operation in reversed(operations_of(module)):
-        if not _is_structure(operation) and not any(map(is_used, operation.results)):
-            operation.erase()
-
-
-def _is_structure(operation: ir.Operation) -> bool:
-    return operation.name in _STRUCTURE or operation.name.endswith(".return")
+def _is_endless(loop: ir.Operation) -> bool:
+    """Whether the condition stays the same in all trips. XLA would run until the time limit."""
+    condition, body = (region.blocks[0] for region in loop.regions)
+    (going,) = operations_in(condition)[-1].operands
+    read = {going}.union(*map(operands_within, leading_to(condition, [going])))
+    states = zip(condition.arguments, body.arguments, operations_in(body)[-1].operands, strict=True)
+    return not any(state in read and after != before for state, before, after in states)

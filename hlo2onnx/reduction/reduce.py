@@ -22,20 +22,28 @@ from hlo2onnx.frontend.mlir.specialize import make_main
 from hlo2onnx.frontend.prepare import prepared
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
-from hlo2onnx.reduction.case import Case
-from hlo2onnx.reduction.draft import Draft
-from hlo2onnx.reduction.outcome import Outcome, Request, Run
-from hlo2onnx.reduction.report import markdown
+from hlo2onnx.reduction.draft import Case, Draft
 from hlo2onnx.reduction.search import Search
-from hlo2onnx.reduction.worker import Worker
+from hlo2onnx.reduction.testing import TITLES, Outcome, Request
+from hlo2onnx.reduction.worker import ask, outcome_of
 from hlo2onnx.runtime.arguments import check_list, is_whole
 from hlo2onnx.runtime.output_paths import output_file, writing
+from hlo2onnx.runtime.versions import versions
 
 TIMEOUT = 60.0
 """Seconds for one test of a program."""
 
 SHORTEST, LONGER = 5.0, 5.0
 """Smaller programs get at most these seconds, or so many times the seconds of the whole program."""
+
+SHOWN_TEXT, SHOWN_MESSAGE = 30_000, 6_000
+"""Characters in the report. GitHub takes 65,536 in an issue."""
+
+_OF_PREPARATION = (
+    "function", "dump", "dynamic", "constraints", "specialize", "bind", "inputs_as_nchw",
+    "outputs_as_nchw", "input_names", "output_names",
+)  # fmt: skip
+"""Options that a loaded and prepared program needs no more."""
 
 
 @dataclass(frozen=True)
@@ -140,54 +148,49 @@ def reduce(
         check_list("inputs", inputs, "arrays")
     given = options_from(**options)
     source = prepared(program, (), {}, (), given)
-    case = _case(source, inputs)
-    with Worker(timeout) as worker:
-        oracle = _Oracle(worker, _of_program(given), seed, fails)
-        case, search = oracle.reduce(case)
-        failure, run = oracle.test(case), oracle.run(case)
+    request = Request("test", "", (), _of_program(given), seed, fails=fails)
+    oracle = _Oracle(request, timeout)
+    search = oracle.reduce(_case(source, inputs))
+    case, ops = search.case, (search.before, search.case.ops)
+    failure, shown = oracle.test(case), oracle.shown(case)
     return Reduction(
         case.text,
         {index: array for index, array in enumerate(case.inputs) if array is not None},
         str(failure),
-        search.before,
-        case.ops,
+        *ops,
         oracle.tests,
         dict(search.steps),
-        markdown(case.text, failure, run, (search.before, case.ops), search.steps, _shown(given)),
+        _markdown(case.text, failure, shown, ops, search.steps, given),
     )
 
 
 class _Oracle:
-    """Tests programs in the child process.
+    """Tests programs in child processes.
 
     Attributes:
         tests: Count of tests.
     """
 
-    def __init__(
-        self,
-        worker: Worker,
-        options: Options,
-        seed: int,
-        fails: Callable[[str], bool] | None,
-    ) -> None:
-        self._worker = worker
-        self._request = Request("test", "", (), options, seed, fails=fails)
+    def __init__(self, request: Request, timeout: float) -> None:
+        self._request = request
+        self._timeout = timeout
         self._known: dict[str, Outcome] = {}
         self.tests = 0
 
-    def reduce(self, case: Case) -> tuple[Case, Search]:
-        """The smallest program, and the search for it."""
+    def reduce(self, case: Case) -> Search:
+        """The search for the smallest program."""
         start = time.monotonic()
         wanted = self.test(case)
         if wanted.kind != "timeout":
-            self._worker.limit(max(SHORTEST, LONGER * (time.monotonic() - start)))
-        if self._request.fails is not None and wanted.kind == "error":
+            limit = max(SHORTEST, LONGER * (time.monotonic() - start))
+            self._timeout = min(self._timeout, limit)
+        is_own = self._request.fails is None
+        if wanted.kind == "error" and not is_own:
             raise UsageError(f"the given function raises an error: {wanted.message}")
         if wanted.kind == "none":
-            what = "it translates and verifies" if self._request.fails is None else "fails -> False"
+            what = "it translates and verifies" if is_own else "fails -> False"
             raise UsageError(f"the program does not fail, so it cannot be reduced: {what}")
-        runs = self._request.fails is None and wanted.stage == "verify"
+        runs = is_own and wanted.stage == "verify"
         self._request = replace(self._request, verify=runs)
 
         def fails(other: Case) -> bool:
@@ -196,24 +199,25 @@ class _Oracle:
 
         search = Search(case, fails, self._capture if runs else None)
         search.run()
-        return search.case, search
+        return search
 
     def test(self, case: Case) -> Outcome:
         """How a program fails."""
-        found = self._known.get(case.key)
-        if found is None:
+        if case.key not in self._known:
             self.tests += 1
-            found = self._known[case.key] = self._worker.test(self._asked(case))
-        return found
+            self._known[case.key] = outcome_of(self._asked(case), self._timeout)
+        return self._known[case.key]
 
-    def run(self, case: Case) -> Run | None:
-        """Inputs and results of a program; None if the failure comes before it runs."""
+    def shown(self, case: Case) -> list[tuple[str, str]]:
+        """Inputs and results of a program, as far as it runs, each with a title."""
         if not self._request.verify:
-            return None
-        return self._worker.run(replace(self._asked(case), task="run"))
+            return []
+        said = ask(replace(self._asked(case), task="show"), self._timeout)
+        return [what for word, what in said if word == "shown"]
 
     def _capture(self, case: Case) -> Sequence[np.ndarray] | None:
-        return self._worker.capture(replace(self._asked(case), task="capture"))
+        word, what = ask(replace(self._asked(case), task="capture"), self._timeout)[-1]
+        return what if word == "result" else None
 
     def _asked(self, case: Case) -> Request:
         return replace(self._request, text=case.text, inputs=case.inputs)
@@ -242,43 +246,65 @@ def _case(source: Source, inputs: Sequence[object] | None) -> Case:
             )
         for port, array in zip(signature.inputs, inputs, strict=True):
             arrays[port.position] = np.asarray(array)
-    _make_private(module)
+    with module.context:  # so that unused functions can be removed
+        for name, function in functions_of(module).items():
+            if name != "main":
+                function.attributes["sym_visibility"] = ir.StringAttr.get("private")
     case = Draft(module, tuple(arrays)).case()
     if case is None:
         raise UsageError("the program is not valid StableHLO")
     return case
 
 
-def _make_private(module: ir.Operation) -> None:
-    """Makes all functions but `main` private, so that unused ones can be removed."""
-    with module.context:
-        for name, function in functions_of(module).items():
-            if name != "main":
-                function.attributes["sym_visibility"] = ir.StringAttr.get("private")
-
-
 def _of_program(options: Options) -> Options:
     """The options for a program that is loaded and prepared already."""
-    return replace(
-        options,
-        function=None,
-        dump=None,
-        dynamic=None,
-        constraints=(),
-        specialize=None,
-        bind=(),
-        inputs_as_nchw=(),
-        outputs_as_nchw=(),
-        input_names=None,
-        output_names=None,
-    )
-
-
-def _shown(options: Options) -> list[str]:
-    """The options that are not the default, as Python writes them."""
     default = Options()
-    return [
-        f"{item.name}={getattr(options, item.name)!r}"
+    return replace(options, **{name: getattr(default, name) for name in _OF_PREPARATION})
+
+
+def _markdown(
+    text: str,
+    failure: Outcome,
+    shown: Sequence[tuple[str, str]],
+    ops: tuple[int, int],
+    steps: Mapping[str, int],
+    options: Options,
+) -> str:
+    """The report, which can be pasted into an issue.
+
+    Args:
+        shown: Inputs and results, each with a title.
+        ops: Counts of ops before and after.
+    """
+    cause = f": {failure.causes[0]}" if failure.causes else ""
+    default = Options()
+    given = [
+        f"`{item.name}={getattr(options, item.name)!r}`"
         for item in fields(Options)
         if getattr(options, item.name) != getattr(default, item.name)
     ]
+    parts = [
+        f"# {TITLES[failure.kind].capitalize()}{cause}",
+        f"Reduced from {ops[0]:,} ops to {ops[1]:,} by `hlo2onnx --reduce`.",
+        "## Program",
+        _fenced(_shortened(text.strip(), SHOWN_TEXT), "mlir"),
+        "## Failure",
+        _fenced(_shortened(failure.message or str(failure), SHOWN_MESSAGE)),
+        *([f"Options: {', '.join(given)}."] if given else []),
+        *(f"## {title}\n\n{_fenced(content)}" for title, content in shown),
+        "## Versions",
+        "| package | version |\n| --- | --- |\n"
+        + "\n".join(f"| {name} | {version} |" for name, version in versions().items()),
+        "## Reduction",
+        "\n".join(f"* {name}: {count}" for name, count in steps.items() if count)
+        or "No step made the program smaller.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _fenced(text: str, language: str = "text") -> str:
+    return f"```{language}\n{text}\n```"
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}\n...\n{text[-most // 2 :]}"

@@ -10,20 +10,35 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.frontend.mlir.types import is_tensor, shape_of
+from hlo2onnx.frontend.mlir.attributes import keys_of, text_of
+from hlo2onnx.frontend.mlir.functions import CALLEES, functions_of
+from hlo2onnx.frontend.mlir.passes import run_pipeline
+from hlo2onnx.frontend.mlir.specialize import large_constants_as_arguments
+from hlo2onnx.frontend.mlir.types import is_tensor
 from hlo2onnx.frontend.mlir.untaken_branches import replace_by_block
-from hlo2onnx.frontend.mlir.values import MlirValue, is_used, operations_in
-from hlo2onnx.reduction.draft import Draft
+from hlo2onnx.frontend.mlir.values import (
+    MlirValue,
+    is_used,
+    operands_within,
+    operations_in,
+    operations_of,
+)
+from hlo2onnx.reduction.draft import Draft, returning
 
 READABLE_BITS = 8
 """Integers of fewer bits cannot be read by the bindings."""
 
+DEPTH = 16
+"""Calls in functions that are called are inlined up to this depth."""
+
+_NOTES = ("mhlo.", "jax.", "sdy.", "tf.", "xla.")
+"""Prefixes of attributes that do not belong to an op."""
+
 
 class Site(NamedTuple):
-    """A place of a program: number of an op (or argument, or result), and a choice there."""
+    """A place of a program: number of an op (or result), and a choice there."""
 
     number: int
     choice: int = 0
@@ -35,85 +50,131 @@ class Transformation:
 
     Attributes:
         name: For the report: "results dropped".
-        sites: The places where it can be applied.
-        apply: Applies it to one of them, in place. Sites are applied from the last to the first, so
-            that an op is changed after those in its regions.
-        all_choices: Whether several choices of one op can be applied together.
+        apply: Applies it to sites, in place.
+        sites: The places where it can be applied. Default: the program as a whole.
+        is_cut: Whether what fails at a site fails at those before it: they are not tried.
     """
 
     name: str
-    sites: Callable[[Draft], list[Site]]
-    apply: Callable[[Draft, Site], None]
-    all_choices: bool = False
+    apply: Callable[[Draft, Sequence[Site]], None]
+    sites: Callable[[Draft], list[Site]] = lambda _: [Site(0)]
+    is_cut: bool = False
 
 
-# -- arguments and results ------------------------------------------------------------------------
+# -- the whole program ----------------------------------------------------------------------------
+
+
+def return_dead(draft: Draft) -> None:
+    """Makes results of `main` of the values in it that nothing reads, so that these stay."""
+    values = [
+        value
+        for operation in operations_in(draft.block)
+        for value in operation.results
+        if not is_used(value)
+    ]
+    draft.return_values([*draft.results, *values])
+
+
+def _free_weights(draft: Draft, keeps: bool) -> None:
+    """Makes arguments of large constants, with or without their numbers."""
+    arrays = large_constants_as_arguments(draft.main)
+    draft.inputs += arrays if keeps else [None] * len(arrays)
+
+
+def _inline_calls(draft: Draft) -> None:
+    """Replaces calls and composites by the bodies of their functions."""
+    functions = functions_of(draft.module)
+    for _ in range(DEPTH):
+        calls = [each for each in operations_of(draft.main) if each.name in CALLEES]
+        for call in calls:
+            callee = functions[text_of(call, CALLEES[call.name])]
+            with call.context, ir.InsertionPoint(callee):
+                copy = callee.clone().operation
+            _replace_by_block(call, copy.regions[0].blocks[0], list(call.operands))
+            copy.erase()
+
+
+def _drop_attributes(draft: Draft) -> None:
+    """Removes the attributes of frameworks: of the module, of arguments and of ops."""
+    for operation in operations_of(draft.module):
+        for name in keys_of(operation.attributes):
+            if name.startswith(_NOTES) or name in ("arg_attrs", "res_attrs"):
+                del operation.attributes[name]
+
+
+def _replace_by_block(op: ir.Operation, block: ir.Block, values: Sequence[MlirValue]) -> None:
+    for argument, value in zip(block.arguments, values, strict=True):
+        argument.replace_all_uses_with(value)
+    replace_by_block(op, block)
+
+
+# -- results and ops ------------------------------------------------------------------------------
 
 
 def _results(draft: Draft) -> list[Site]:
-    count = len(draft.results)
-    return [Site(index) for index in range(count)] if count > 1 else []
+    return [Site(index) for index in range(len(draft.results))]
 
 
-def _drop_result(draft: Draft, site: Site) -> None:
-    values = draft.results
-    if len(values) > 1:
-        del values[site.number]
+def _drop_results(draft: Draft, sites: Sequence[Site]) -> None:
+    dropped = {site.number for site in sites}
+    kept = [value for index, value in enumerate(draft.results) if index not in dropped]
+    draft.return_values(kept or draft.results[:1])
+
+
+def _ends(draft: Draft) -> list[Site]:
+    """The ops of `main` after the first one."""
+    return [Site(index) for index in range(1, len(operations_in(draft.block)) - 1)]
+
+
+def _cut_end(draft: Draft, sites: Sequence[Site]) -> None:
+    """Makes `main` end before these ops: it returns what they read."""
+    operations = operations_in(draft.block)
+    first = sites[0].number
+    read = set[MlirValue]().union(*map(operands_within, operations[first:]))
+    values = [value for op in operations[:first] for value in op.results if value in read]
+    if values:
         draft.return_values(values)
 
 
-def _unused_arguments(draft: Draft) -> list[Site]:
-    arguments = draft.block.arguments
-    return [Site(index) for index, value in enumerate(arguments) if not is_used(value)]
-
-
-def _drop_argument(draft: Draft, site: Site) -> None:
-    draft.drop_arguments([site.number])
-
-
-# -- ops ------------------------------------------------------------------------------------------
-
-
 def ops_in_main(draft: Draft) -> list[Site]:
-    """The ops of `main` whose results are read, without those in regions."""
-    return [
-        Site(index)
-        for index, op in enumerate(draft.ops)
-        if op.parent is not None
-        and op.parent.operation == draft.main
-        and any(_used(op))
-        and not _may_count_trips(draft, op)
-    ]
+    """The ops of `main`, those in its regions included, whose results are read.
 
-
-def _ops_in_regions(draft: Draft) -> list[Site]:
-    return [
-        Site(index)
-        for index, op in enumerate(draft.ops)
-        if op.parent is not None
-        and op.parent.operation != draft.main
-        and draft.is_in_main(op)
-        and any(_used(op))
-        and not _may_count_trips(draft, op)
-    ]
-
-
-def _may_count_trips(draft: Draft, op: ir.Operation) -> bool:
-    """Whether an op is a number that could be the step of a loop, which must not be random."""
-    return _integer(op) > 0 and any(each.name == "stablehlo.while" for each in draft.ops)
-
-
-def replace_by_arguments(
-    draft: Draft, site: Site, arrays: Sequence[np.ndarray | None] = ()
-) -> None:
-    """Makes new arguments of `main` of the results that are read.
-
-    Args:
-        arrays: Values of these arguments.
+    Without numbers that could be the step of a loop, which must not be random.
     """
-    for index, value in enumerate(list(_used(draft.ops[site.number]))):
-        array = arrays[index] if arrays else None
-        value.replace_all_uses_with(draft.add_argument(value.type, array))
+    has_loop = any(each.name == "stablehlo.while" for each in draft.ops)
+    return [
+        Site(index)
+        for index, op in enumerate(draft.ops)
+        if any(map(is_used, op.results))
+        and any(each == draft.main for each in _around(op))
+        and not (has_loop and _integer(op) > 0)
+    ]
+
+
+def values_read(draft: Draft, sites: Sequence[Site]) -> list[MlirValue]:
+    """The results of ops that other ops read."""
+    chosen = {draft.ops[site.number] for site in sites}
+    return [
+        value
+        for site in sites
+        for value in draft.ops[site.number].results
+        if any(chosen.isdisjoint(_around(use.owner.operation)) for use in value.uses)
+    ]
+
+
+def _around(op: ir.Operation) -> list[ir.Operation]:
+    """An operation and those around it, without the module."""
+    found = [op]
+    while op.parent is not None:
+        op = op.parent.operation
+        found.append(op)
+    return found[:-1]
+
+
+def replace_by_arguments(draft: Draft, sites: Sequence[Site]) -> None:
+    """Makes new arguments of `main` of the results that other ops read."""
+    for value in values_read(draft, sites):
+        value.replace_all_uses_with(draft.add_argument(value.type))
 
 
 def _operands(draft: Draft) -> list[Site]:
@@ -121,41 +182,15 @@ def _operands(draft: Draft) -> list[Site]:
     return [
         Site(index, choice)
         for index, op in enumerate(draft.ops)
-        for choice in _alike(op)
-        if any(_used(op))
+        if len(op.results) == 1 and is_used(op.results[0])
+        for choice, value in enumerate(op.operands)
+        if value.type == op.results[0].type
     ]
-
-
-def _alike(op: ir.Operation) -> list[int]:
-    if len(op.results) != 1:
-        return []
-    types = {op.results[0].type}
-    return [index for index, value in enumerate(op.operands) if value.type in types]
 
 
 def _replace_by_operand(draft: Draft, site: Site) -> None:
     op = draft.ops[site.number]
     op.results[0].replace_all_uses_with(op.operands[site.choice])
-
-
-def _constant_results(draft: Draft) -> list[Site]:
-    """Ops whose results could be constants of ones. Zeros would hide more of what follows."""
-    return [
-        Site(index)
-        for index, op in enumerate(draft.ops)
-        if any(_used(op)) and all(map(_has_ones, _used(op))) and not _is_splat(op)
-    ]
-
-
-def _replace_by_constants(draft: Draft, site: Site) -> None:
-    op = draft.ops[site.number]
-    for value in list(_used(op)):
-        attribute = _splat(value.type, 1)
-        with op.context, op.location, ir.InsertionPoint(op):
-            made = ir.Operation.create(
-                "stablehlo.constant", [value.type], attributes={"value": attribute}
-            )
-        value.replace_all_uses_with(made.result)
 
 
 def _large_integers(draft: Draft) -> list[Site]:
@@ -170,111 +205,10 @@ def _large_integers(draft: Draft) -> list[Site]:
 
 def _shrink_integer(draft: Draft, site: Site) -> None:
     op = draft.ops[site.number]
-    op.attributes["value"] = _splat(op.results[0].type, site.choice)
-
-
-# -- regions --------------------------------------------------------------------------------------
-
-
-def _branches(draft: Draft) -> list[Site]:
-    return [
-        Site(index, region)
-        for index, op in enumerate(draft.ops)
-        if op.name in ("stablehlo.case", "stablehlo.if")
-        for region in range(len(op.regions))
-    ]
-
-
-def _take_branch(draft: Draft, site: Site) -> None:
-    op = draft.ops[site.number]
-    replace_by_block(op, op.regions[site.choice].blocks[0])
-
-
-def _loops(draft: Draft) -> list[Site]:
-    return [Site(index) for index, op in enumerate(draft.ops) if op.name == "stablehlo.while"]
-
-
-def _take_body(draft: Draft, site: Site) -> None:
-    op = draft.ops[site.number]
-    body = op.regions[1].blocks[0]
-    for argument, value in zip(body.arguments, op.operands, strict=True):
-        argument.replace_all_uses_with(value)
-    replace_by_block(op, body)
-
-
-def _states(draft: Draft) -> list[Site]:
-    return [
-        Site(index, state)
-        for index, op in enumerate(draft.ops)
-        if op.name == "stablehlo.while" and len(op.operands) > 1
-        for state in range(len(op.operands))
-    ]
-
-
-def _drop_state(draft: Draft, site: Site) -> None:
-    """Removes a state of a loop: it keeps its first value."""
-    op, state = draft.ops[site.number], site.choice
-    if len(op.operands) == 1:
-        return
-    first = op.operands[state]
-    kept = [index for index in range(len(op.operands)) if index != state]
-    for region in op.regions:
-        region.blocks[0].arguments[state].replace_all_uses_with(first)
-        region.blocks[0].erase_argument(state)
-    _return_some(op.regions[1].blocks[0], kept)
-    with op.context, op.location, ir.InsertionPoint(op):
-        types = [op.results[index].type for index in kept]
-        made = ir.Operation.create(
-            op.name, types, [op.operands[index] for index in kept], regions=len(op.regions)
-        )
-    for region, old in zip(made.regions, op.regions, strict=True):
-        old.blocks[0].append_to(region)
-    op.results[state].replace_all_uses_with(first)
-    for index, value in zip(kept, made.results, strict=True):
-        op.results[index].replace_all_uses_with(value)
-    op.erase()
-    draft.ops[site.number] = made
-
-
-def _return_some(block: ir.Block, kept: Sequence[int]) -> None:
-    """Makes a block return some of the values that it returns."""
-    end = operations_in(block)[-1]
-    with end.context, end.location, ir.InsertionPoint(end):
-        ir.Operation.create(end.name, operands=[end.operands[index] for index in kept])
-    end.erase()
-
-
-# -- values ---------------------------------------------------------------------------------------
-
-
-def _used(op: ir.Operation) -> Iterator[MlirValue]:
-    return (value for value in op.results if is_used(value))
-
-
-def _has_ones(value: MlirValue) -> bool:
-    """Whether there is a constant of ones of this type. The bindings cannot make, nor read, complex
-    attributes."""
-    if not is_tensor(value.type) or None in shape_of(value.type):
-        return False
-    element = ir.RankedTensorType(value.type).element_type
-    return isinstance(element, ir.IntegerType | ir.FloatType)
-
-
-def _splat(mlir_type: ir.Type, number: int) -> ir.Attribute:
-    element = ir.RankedTensorType(mlir_type).element_type
-    with mlir_type.context, ir.Location.unknown():
-        if isinstance(element, ir.FloatType):
-            attribute: ir.Attribute = ir.FloatAttr.get(element, float(number))
-        else:
-            attribute = ir.IntegerAttr.get(element, number)
-        return ir.DenseElementsAttr.get_splat(mlir_type, attribute)
-
-
-def _is_splat(op: ir.Operation) -> bool:
-    if op.name != "stablehlo.constant":
-        return False
-    value = op.attributes["value"]
-    return isinstance(value, ir.DenseElementsAttr) and value.is_splat
+    with op.context, op.location:
+        mlir_type = ir.RankedTensorType(op.results[0].type)
+        number = ir.IntegerAttr.get(mlir_type.element_type, site.choice)
+        op.attributes["value"] = ir.DenseElementsAttr.get_splat(mlir_type, number)
 
 
 def _integer(op: ir.Operation) -> int:
@@ -289,17 +223,97 @@ def _integer(op: ir.Operation) -> int:
     return int(value[0]) if isinstance(value, ir.DenseIntElementsAttr) else 0
 
 
-RESULTS = Transformation("results dropped", _results, _drop_result)
+# -- regions --------------------------------------------------------------------------------------
+
+
+def _regions(draft: Draft) -> list[Site]:
+    """The branches of an `if` or `case`, and the bodies of loops."""
+    return [
+        Site(index, region)
+        for index, op in enumerate(draft.ops)
+        if op.name in ("stablehlo.case", "stablehlo.if", "stablehlo.while")
+        for region in range(op.name == "stablehlo.while", len(op.regions))
+    ]
+
+
+def _take_region(draft: Draft, site: Site) -> None:
+    op = draft.ops[site.number]
+    block, is_direct = op.regions[site.choice].blocks[0], _around(op)[1] == draft.main
+    values = list(op.operands) if op.name == "stablehlo.while" else []
+    made = [value for item in operations_in(block)[:-1] for value in item.results]
+    _replace_by_block(op, block, values)
+    if is_direct:  # what fails may be a value that nothing reads
+        draft.return_values([*draft.results, *made])
+
+
+def _states(draft: Draft) -> list[Site]:
+    return [
+        Site(index, state)
+        for index, op in enumerate(draft.ops)
+        if op.name == "stablehlo.while" and len(op.operands) > 1
+        for state in range(len(op.operands))
+    ]
+
+
+def _drop_state(draft: Draft, site: Site) -> None:
+    """Removes a state of a loop: it keeps its first value."""
+    op, state = draft.ops[site.number], site.choice
+    first, kept = op.operands[state], [*range(state), *range(state + 1, len(op.operands))]
+    for region in op.regions:
+        region.blocks[0].arguments[state].replace_all_uses_with(first)
+        region.blocks[0].erase_argument(state)
+    body = op.regions[1].blocks[0]
+    after = operations_in(body)[-1].operands
+    returning(body, [after[index] for index in kept])
+    with op.context, op.location, ir.InsertionPoint(op):
+        types = [op.results[index].type for index in kept]
+        made = ir.Operation.create(op.name, types, [op.operands[i] for i in kept], regions=2)
+    for region, old in zip(made.regions, op.regions, strict=True):
+        old.blocks[0].append_to(region)
+    op.results[state].replace_all_uses_with(first)
+    for index, value in zip(kept, made.results, strict=True):
+        op.results[index].replace_all_uses_with(value)
+    op.erase()
+
+
+def _each(apply: Callable[[Draft, Site], None]) -> Callable[[Draft, Sequence[Site]], None]:
+    """Applies to one choice for each op, from the last to the first: to ops before those around."""
+
+    def apply_all(draft: Draft, sites: Sequence[Site]) -> None:
+        chosen = {site.number: site for site in reversed(sites)}
+        for site in chosen.values():
+            apply(draft, site)
+
+    return apply_all
+
+
+def _whole(apply: Callable[[Draft], None]) -> Callable[[Draft, Sequence[Site]], None]:
+    return lambda draft, _: apply(draft)
+
+
+ARGUMENTS = Transformation("ops replaced by arguments", replace_by_arguments, ops_in_main)
+
+
+def _cuts() -> Iterator[Transformation]:
+    yield Transformation("results dropped", _drop_results, _results)
+    yield Transformation("cut after a value", _cut_end, _ends, is_cut=True)
+    yield ARGUMENTS
+
+
 TRANSFORMATIONS: Sequence[Transformation] = (
-    RESULTS,
-    Transformation("branches taken", _branches, _take_branch),
-    Transformation("loops replaced by their bodies", _loops, _take_body),
-    Transformation("states of loops dropped", _states, _drop_state, all_choices=True),
-    Transformation("ops replaced by arguments", ops_in_main, replace_by_arguments),
-    Transformation("ops in regions replaced by arguments", _ops_in_regions, replace_by_arguments),
-    Transformation("ops replaced by an operand", _operands, _replace_by_operand),
-    Transformation("ops replaced by ones", _constant_results, _replace_by_constants),
-    Transformation("integers made 1 or 2", _large_integers, _shrink_integer),
-    Transformation("unused arguments dropped", _unused_arguments, _drop_argument),
+    Transformation("weights made arguments", _whole(lambda draft: _free_weights(draft, False))),
+    Transformation("weights made inputs", _whole(lambda draft: _free_weights(draft, True))),
+    *_cuts(),
+    Transformation("calls inlined", _whole(_inline_calls)),
+    *_cuts(),
+    Transformation("attributes dropped", _whole(_drop_attributes)),
+    Transformation(
+        "equal and constant ops folded",
+        _whole(lambda draft: run_pipeline(draft.module, "builtin.module(canonicalize,cse)")),
+    ),
+    Transformation("branches and bodies of loops taken", _each(_take_region), _regions),
+    Transformation("states of loops dropped", _each(_drop_state), _states),
+    Transformation("ops replaced by an operand", _each(_replace_by_operand), _operands),
+    Transformation("integers made 1 or 2", _each(_shrink_integer), _large_integers),
 )
-"""In the order in which they are tried."""
+"""In the order in which they are tried. Large programs are cut before the others."""

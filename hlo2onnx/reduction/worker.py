@@ -1,250 +1,136 @@
-"""A child process that tests programs, and survives their crashes.
+"""Child processes that test programs, one for each: a crash ends only that.
 
-The child imports everything once. Where the system can copy a process, as on Linux, each request
-runs in a copy of it: no test sees what another one left behind, and a crash ends the copy.
-Elsewhere the child answers itself, and another one replaces it after a crash.
+On Linux they are copies of a server that has imported everything. Elsewhere each imports it anew.
 """
 
 from __future__ import annotations
 
-import json
-import math
+import multiprocessing
 import os
 import pickle
-import queue
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from contextlib import suppress
-from typing import Any, BinaryIO, Self
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
 
 from hlo2onnx.errors import UsageError
+from hlo2onnx.lowering.registry import load_handlers
 from hlo2onnx.reduction.by_value import dumps
-from hlo2onnx.reduction.outcome import Outcome, Request, Run, Tell, answer, stable
-
-ENDING = 5.0
-"""Seconds for a killed process to end."""
+from hlo2onnx.reduction.testing import Outcome, Request, answer, stable
 
 SPARE = 5
-"""Seconds after the time limit at which a process of the child ends itself."""
+"""Seconds after the time limit at which a process ends itself, and for an ended one to stop."""
 
 TAIL = 2000
 """Characters of the standard error of a process that died, in its message."""
 
+_CONTEXT: Any = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
 
-class Worker:
-    """The child process. Use it in a `with` block.
+
+def outcome_of(request: Request, timeout: float) -> Outcome:
+    """The outcome of a program, however it ends.
 
     Args:
-        timeout: Seconds that a request may take. The child is ended then.
+        timeout: Seconds until the child process is ended.
     """
+    said = ask(request, timeout)
+    stage = next((what for word, what in reversed(said) if word == "stage"), "")
+    word, what = said[-1]
+    if word == "result":
+        assert isinstance(what, Outcome)
+        return what
+    if word == "raised":
+        return Outcome("error", stage, (stable(what),), message=what)
+    if word == "timeout":
+        return Outcome("timeout", stage, message=f"no result after {timeout:g} s")
+    return Outcome("died", stage, (what[0],), message="\n".join(filter(None, what)))
 
-    def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
-        self._child: subprocess.Popen[bytes] | None = None
-        self._messages: queue.Queue[tuple[str, Any]] = queue.Queue()
 
-    def __enter__(self) -> Self:
-        self._errors: BinaryIO = tempfile.TemporaryFile()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end()
-        self._errors.close()
-
-    def limit(self, timeout: float) -> None:
-        """Lowers the time that a request may take."""
-        self._timeout = min(self._timeout, timeout)
-
-    def test(self, request: Request) -> Outcome:
-        """The outcome of a program, however it ends."""
-        said = self._ask(request)
-        stage = next((what for word, what in reversed(said) if word == "stage"), "")
-        word, what = said[-1]
-        if word == "result":
-            assert isinstance(what, Outcome)
-            return what
-        if word == "raised":
-            return Outcome("error", stage, (stable(what),), message=what)
-        if word == "timeout":
-            return Outcome("timeout", stage, message=f"no result after {self._timeout:g} s")
-        return Outcome("died", stage, (what[0],), message="\n".join(filter(None, what)))
-
-    def capture(self, request: Request) -> list[Any] | None:
-        """The results of a program in XLA; None if XLA does not run it."""
-        word, what = self._ask(request)[-1]
-        return what if word == "result" else None
-
-    def run(self, request: Request) -> Run | None:
-        """What is known of a run of the program, up to the step that fails."""
-        said = self._ask(request)
-        return next((what for word, what in reversed(said) if word == "run"), None)
-
-    # -- messages ---------------------------------------------------------------------------------
-
-    def _ask(self, request: Request) -> list[tuple[str, Any]]:
-        """All messages about a request. The last one is "result", "raised", "died" or "timeout"."""
-        content = dumps(request, "the function")
-        child = self._child or self._start()
-        self._errors.seek(0, os.SEEK_END)
-        before = self._errors.tell()
-        assert child.stdin is not None
-        said: list[tuple[str, Any]] = []
-        with suppress(BrokenPipeError):  # the messages say that the child has ended
-            header = (len(content), math.ceil(self._timeout) + SPARE)
-            child.stdin.write(b"".join(each.to_bytes(8, "little") for each in header) + content)
-            child.stdin.flush()
-        deadline = time.monotonic() + self._timeout
-        while not said or said[-1][0] in ("copy", "stage", "run"):
-            try:
-                left = max(deadline - time.monotonic(), 0)
-                said.append(self._messages.get(timeout=left))
-            except queue.Empty:
-                self._stop(next((what for word, what in said if word == "copy"), None))
-                said.append(("timeout", None))
-        if said[-1][0] == "ended":
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(1)
-            self._end()
-            said[-1] = ("died", _signal_name(child.returncode))
-        if said[-1][0] == "died":
-            self._errors.seek(before)
-            told = self._errors.read().decode(errors="replace").strip()
-            name = said[-1][1]
-            said[-1] = ("timeout", None) if name == "SIGALRM" else ("died", (name, told[-TAIL:]))
-        return said
-
-    def _stop(self, copy: int | None) -> None:
-        """Ends the copy of the child that works on a request, or the child itself."""
-        if copy is not None:
-            with suppress(ProcessLookupError, queue.Empty):
-                os.kill(copy, signal.SIGKILL)
-                while self._messages.get(timeout=ENDING)[0] not in ("died", "ended"):
-                    pass
-                return
-        self._end()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-P", "-c", _CHILD, json.dumps([*map(str, sys.path)])]
+def ask(request: Request, timeout: float) -> list[tuple[str, Any]]:
+    """All messages about a request. The last one is "result", "raised", "died" or "timeout"."""
+    content = dumps(request, "the function")
+    receiver, sender = _CONTEXT.Pipe(duplex=False)
+    with tempfile.TemporaryDirectory() as folder, receiver:
+        log = Path(folder) / "log"
+        limit = int(timeout) + 1 + SPARE
+        child = _CONTEXT.Process(target=_main, args=(content, sender, log, limit), daemon=True)
+        _CONTEXT.set_forkserver_preload([__name__, "dialect_handlers"])
         try:
-            self._child = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                env={**os.environ, "JAX_PLATFORMS": "cpu"},
-                start_new_session=True,
-            )
+            with _start_of_child():
+                child.start()
+            sender.close()
+            said = list(_messages(receiver, timeout))
         except OSError as error:
             raise UsageError(f"cannot start Python: {error}") from error
-        self._messages = queue.Queue()
-        reader = threading.Thread(target=_read, args=(self._child, self._messages), daemon=True)
-        reader.start()
-        ready, _ = self._messages.get()
-        if ready != "ready":
-            self._errors.seek(0)
-            text = self._errors.read().decode(errors="replace").strip()
-            raise UsageError(f"the child process does not start: {text[-TAIL:]}")
-        return self._child
-
-    def _end(self) -> None:
-        if self._child is None:
-            return
-        if hasattr(os, "killpg"):
-            with suppress(ProcessLookupError):
-                os.killpg(self._child.pid, signal.SIGKILL)
-        else:
-            self._child.kill()
-        self._child.wait()
-        for stream in (self._child.stdin, self._child.stdout):
-            assert stream is not None
-            with suppress(BrokenPipeError):
-                stream.close()
-        self._child = None
+        child.join(SPARE if not said or said[-1][0] == "stage" else 0)
+        child.kill()
+        child.join()
+        told = log.read_text(errors="replace").strip()[-TAIL:] if log.exists() else ""
+    if ("ready", None) not in said:
+        raise UsageError(f"the child process does not start: {told}")
+    if said[-1][0] in ("ready", "stage", "shown"):
+        said.append(("died", (_signal_name(child.exitcode or 0), told)))
+    return said
 
 
-def _read(child: subprocess.Popen[bytes], messages: queue.Queue[tuple[str, Any]]) -> None:
-    """Passes on what the child writes, and that it has ended."""
-    assert child.stdout is not None
-    while True:
-        try:
-            messages.put(pickle.load(child.stdout))
-        except (EOFError, OSError, ValueError, pickle.UnpicklingError):
-            break
-    messages.put(("ended", None))
+def _messages(receiver: Connection, timeout: float) -> Iterator[tuple[str, Any]]:
+    """What a child says. The time limit does not count what it takes to start."""
+    with suppress(EOFError):
+        yield receiver.recv()
+        end = time.monotonic() + timeout
+        while receiver.poll(max(end - time.monotonic(), 0)):
+            yield (message := receiver.recv())
+            if message[0] in ("result", "raised"):
+                return
+        yield "timeout", None
+
+
+@contextmanager
+def _start_of_child() -> Iterator[None]:
+    """Hides the script of the user, which a child would run again, and passes `sys.path` on."""
+    main, path = sys.modules["__main__"], os.environ.get("PYTHONPATH")
+    sys.modules["__main__"] = ModuleType("__main__")
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        del os.environ["PYTHONPATH"]
+        if path is not None:
+            os.environ["PYTHONPATH"] = path
 
 
 def _signal_name(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
     try:
-        return signal.Signals(-code).name
+        return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
     except ValueError:
         return f"signal {-code}"
 
 
-# -- in the child -----------------------------------------------------------------------------
+def _main(content: bytes, sender: Connection, log: Path, seconds: int) -> None:
+    """Answers a request, in the child process."""
+    output = os.open(log, os.O_WRONLY | os.O_CREAT)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    with suppress(ImportError):  # Windows
+        import resource
 
-_CHILD = """
-import json, sys
-sys.path[:] = json.loads(sys.argv.pop())
-from hlo2onnx.reduction.worker import main
-main()
-"""
-
-
-def main() -> None:
-    """Answers requests on standard input until it ends."""
-    messages = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    _no_core_dumps()
-    from hlo2onnx.lowering.registry import load_handlers
-
-    load_handlers()
-
-    def tell(word: str, what: object) -> None:
-        pickle.dump((word, what), messages)
-        messages.flush()
-
-    tell("ready", None)
-    respond = _respond_in_copy if sys.platform == "linux" else _respond
-    while header := sys.stdin.buffer.read(16):
-        length, seconds = (int.from_bytes(header[at : at + 8], "little") for at in (0, 8))
-        respond(sys.stdin.buffer.read(length), tell, seconds)
-
-
-def _respond(content: bytes, tell: Tell, seconds: int) -> None:
-    # If the process that asks is killed, an endless program must not stay behind.
-    if hasattr(signal, "alarm"):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # If the process that asks is killed, an endless program must not stay behind.
         signal.alarm(seconds)
+    jax.config.update("jax_platforms", "cpu")
+    load_handlers()
+    sender.send(("ready", None))
     try:
         request: Request = pickle.loads(content)
-        found = answer(request, tell)
-        if hasattr(signal, "alarm"):
-            signal.alarm(0)
-        tell("result", found)
+        sender.send(("result", answer(request, lambda word, what: sender.send((word, what)))))
     except Exception as error:  # noqa: BLE001  (the parent decides)
-        tell("raised", f"{type(error).__name__}: {error}")
-
-
-def _respond_in_copy(content: bytes, tell: Tell, seconds: int) -> None:
-    pid = os.fork()
-    if pid == 0:
-        tell("copy", os.getpid())
-        _respond(content, tell, seconds)
-        os._exit(0)
-    _, status = os.waitpid(pid, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code:
-        tell("died", _signal_name(code))
-
-
-def _no_core_dumps() -> None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        sender.send(("raised", f"{type(error).__name__}: {error}"))

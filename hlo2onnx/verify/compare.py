@@ -15,7 +15,6 @@ from hlo2onnx.verify.f64_reference import is_evaluation_of
 from hlo2onnx.verify.page import fragment, page, save_page
 from hlo2onnx.verify.sensitivity import Slack
 from hlo2onnx.verify.tolerance import Tolerance, tolerance_of
-from hlo2onnx.verify.verification_section import verification_section
 
 
 @dataclass(frozen=True)
@@ -287,9 +286,13 @@ class Verification:
             UsageError: The path is no file, or its folder does not exist.
             WriteError: The file cannot be written.
         """
+        from hlo2onnx.verify.sections import verification_section
+
         save_page(path, page("Verification", "<h1>Verification</h1>", verification_section(self)))
 
     def _repr_html_(self) -> str:
+        from hlo2onnx.verify.sections import verification_section
+
         return fragment(verification_section(self))
 
     def __str__(self) -> str:

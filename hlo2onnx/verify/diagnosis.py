@@ -21,9 +21,9 @@ from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import lowered_module, run_stages
 from hlo2onnx.runtime.serializing import to_proto
-from hlo2onnx.verify.block_check import starter
+from hlo2onnx.verify.checks import starter
 from hlo2onnx.verify.divergence import Divergence, ModelNode, ProgramOp, Tensor
-from hlo2onnx.verify.output_judge import OutputJudge
+from hlo2onnx.verify.outputs import OutputJudge
 from hlo2onnx.verify.points import Point, points_of
 from hlo2onnx.verify.reference import Reference
 from hlo2onnx.verify.rounding import round_constants

@@ -1,15 +1,20 @@
-"""Puts a page together: one file that needs no other, and no network."""
+"""Puts a page together: one file that needs no other, and no network.
+
+`failure_page` is that of a program that was not translated.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
 from hlo2onnx.runtime.output_paths import output_file, writing
-from hlo2onnx.verify.markup import json_for_script
+from hlo2onnx.runtime.versions import versions_text
+from hlo2onnx.verify.markup import facts, json_for_script, section, table
 
 VENDORED = (
     "dagre-3.1.3",
@@ -101,3 +106,27 @@ def _scripts(graph: object) -> str:
     ]
     own = [asset(f"{name}.js") for name in _SCRIPTS]
     return data + "".join(f"\n<script>{text}</script>" for text in (*libraries, *own))
+
+
+_COLUMNS = ("op", "types", "where", "why", "next")
+
+
+def failure_page(
+    source: str, error: str, refusals: Sequence[Mapping[str, object]], command: str
+) -> str:
+    """The whole page.
+
+    Args:
+        source: The program.
+        error: The message.
+        refusals: The attributes of each `hlo2onnx.Refusal`.
+        command: The command that made the report.
+    """
+    parts = [section("error", "Error", f"<pre>{escape(error)}</pre>")]
+    if refusals:
+        rows = [[item.get(name, "") for name in _COLUMNS] for item in refusals]
+        parts.append(section("refusals", "What is not translated", table(_COLUMNS, rows)))
+    summary = facts({"command": command, "versions": versions_text()})
+    parts.append(section("summary", "Summary", summary))
+    header = f'<h1>{escape(source)}</h1><p><span class="badge bad">not translated</span></p>'
+    return page(source, header, "".join(parts))

@@ -13,12 +13,11 @@ import onnx_ir as oir
 from hlo2onnx.report import Report
 from hlo2onnx.runtime.profiling.results import Profile
 from hlo2onnx.runtime.versions import versions_text
+from hlo2onnx.verify.compare import Verification
 from hlo2onnx.verify.graph import dtype_name, graph_data
 from hlo2onnx.verify.markup import Markup, bullets, facts, section, table, text_of
 from hlo2onnx.verify.page import asset, fragment, frame, page
-from hlo2onnx.verify.profile_section import profile_section
-from hlo2onnx.verify.verification_section import badge, verification_section
-from hlo2onnx.verify.views import VerificationView
+from hlo2onnx.verify.sections import badge, profile_section, verification_section
 
 _PORTS = 200
 """Inputs and outputs in a table."""
@@ -43,7 +42,7 @@ class Findings:
         command: The command that made the report; "" if none did.
     """
 
-    verification: VerificationView | None = None
+    verification: Verification | None = None
     profile: Profile | None = None
     errors: Mapping[str, float] | None = None
     command: str = ""

@@ -14,7 +14,7 @@ from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.runtime.calling import to_model
 from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.verify.divergence import RuleTest
-from hlo2onnx.verify.output_judge import OutputJudge
+from hlo2onnx.verify.outputs import OutputJudge
 from hlo2onnx.verify.runners import Start
 
 MANY_RULES = 6

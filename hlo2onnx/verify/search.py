@@ -19,13 +19,11 @@ from hlo2onnx.frontend.source import Source
 from hlo2onnx.ir.notes import ARGUMENTS, CALLEE, Path
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.runtime.calling import to_model
-from hlo2onnx.verify.block_check import BlockCheck, Suspect
+from hlo2onnx.verify.checks import BlockCheck, LoopChecks, Suspect, numbers_of
 from hlo2onnx.verify.compare import Comparison
 from hlo2onnx.verify.decompositions import decomposition_of
-from hlo2onnx.verify.loop_checks import LoopChecks, numbers_of
 from hlo2onnx.verify.model_graphs import ModelGraphs
-from hlo2onnx.verify.model_outputs import ModelOutputs
-from hlo2onnx.verify.output_judge import OutputJudge
+from hlo2onnx.verify.outputs import ModelOutputs, OutputJudge
 from hlo2onnx.verify.points import (
     Point,
     is_direct,

@@ -1,4 +1,4 @@
-"""The methods of a program that compare its numbers with XLA's.
+"""The methods of a program that compare its numbers with XLA's, and write its HTML report.
 
 They import what they need when they are called: a translation alone does not pay for it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from hlo2onnx.report import Report
 from hlo2onnx.runtime.calls import CallableProgram
 
 if TYPE_CHECKING:
+    from hlo2onnx.runtime.profiling.results import Profile
     from hlo2onnx.verify.compare import Verification
     from hlo2onnx.verify.divergence import Divergence
     from hlo2onnx.verify.judge import Judge
@@ -145,6 +147,42 @@ class Verified(CallableProgram):
         with self._runner(runtime) as (runner, _):
             judge, found = self._judged(settings, runner, args, kwargs)
             return self._parted(judge.differing(found), runner)
+
+    def save_report(
+        self,
+        path: str | Path,
+        *,
+        verification: Verification | None = None,
+        profile: Profile | None = None,
+        errors: Mapping[str, float] | None = None,
+        command: str = "",
+    ) -> None:
+        """Writes the report as one HTML page, which needs no other file and no network.
+
+        The page shows the graph by JAX scope, and tables of what the translation did.
+
+        Args:
+            path: Path of the page. Its folder must exist.
+            verification: What `verify` has returned. The page then shows the errors of the outputs.
+            profile: What `profile` has returned. The page then shows the times of the nodes.
+            errors: Errors of intermediate values by their names in the model, relative to the
+                largest magnitude of each value. They colour the graph.
+            command: The command that makes the report.
+
+        Raises:
+            UsageError: The path is no file, or its folder does not exist.
+            WriteError: The file cannot be written.
+        """
+        from hlo2onnx.verify.page import save_page
+        from hlo2onnx.verify.program_page import Findings, program_page
+
+        findings = Findings(verification, profile, errors, command)
+        save_page(path, program_page(self.model, self.report, findings))
+
+    def _repr_html_(self) -> str:
+        from hlo2onnx.verify.program_page import program_fragment
+
+        return program_fragment(self.model, self.report)
 
     def _runner(self, runtime: str | None) -> AbstractContextManager[tuple[Runner, str]]:
         """What runs the model, and why it is not the runtime of the target."""

@@ -11,13 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from failing_handlers import planted
 from processes import run_python
 
 import hlo2onnx
 from hlo2onnx import cli
 from hlo2onnx.errors import UsageError
-from tools.reduction.__main__ import FAILURES, reduced
-from tools.reduction.plants import planted
 
 PROGRAM = """
 func.func public @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -128,16 +127,29 @@ def test_nothing_is_imported_from_a_script() -> None:
     assert out == "once\n1\n"
 
 
+def reduced(program: str, kind: str, op: str) -> hlo2onnx.Reduction:
+    """The reduction of an example with a planted failure."""
+    with planted(kind, op):
+        return hlo2onnx.reduce(Path("examples", "mlir", f"{program}.mlir"))
+
+
 @pytest.mark.wide
-@pytest.mark.parametrize("number", [1, 2, 7])
-def test_planted_failures_end_in_a_few_ops(number: int) -> None:
-    """Some rows of `python -m tools.reduction`, which has all of them."""
-    failure = FAILURES[number - 1]
-    found = reduced(failure)
-    assert found.ops_after <= failure.most
-    assert failure.op.removeprefix("stablehlo.") in found.failure + found.text
+@pytest.mark.parametrize(
+    ("program", "kind", "op"),
+    [
+        ("vit", "missing", "stablehlo.exponential"),
+        ("char_rnn", "raises", "stablehlo.tanh"),
+        ("gru", "aborts", "stablehlo.tanh"),
+    ],
+)
+def test_planted_failures_end_in_one_op(program: str, kind: str, op: str) -> None:
+    found = reduced(program, kind, op)
+    assert found.ops_after == 1, found.text
+    assert op in found.text
 
 
 @pytest.mark.wide
 def test_a_reduction_is_the_same_each_time() -> None:
-    assert reduced(FAILURES[10]) == reduced(FAILURES[10])
+    assert reduced("switch", "raises", "stablehlo.reverse") == reduced(
+        "switch", "raises", "stablehlo.reverse"
+    )

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from hlo2onnx.frontend.mlir.context import parse_module
-from hlo2onnx.reduction.case import Case
-from hlo2onnx.reduction.draft import Draft
+from hlo2onnx.reduction.draft import Case, Draft
 from hlo2onnx.reduction.search import Search
 
 

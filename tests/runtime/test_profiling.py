@@ -17,8 +17,7 @@ from hlo2onnx.cli import main
 from hlo2onnx.runtime.profiling import measure
 from hlo2onnx.runtime.profiling.events import Measured, measured, runs_of, spread, without_profiler
 from hlo2onnx.runtime.profiling.optimized_nodes import ModelNode, Origins
-from hlo2onnx.runtime.profiling.picture import flame, picture
-from hlo2onnx.runtime.profiling.results import Profile, Spread
+from hlo2onnx.runtime.profiling.results import Profile, Spread, flame, picture
 from hlo2onnx.runtime.sessions import OrtProgram
 
 X = np.ones((64, 64), np.float32)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +20,7 @@ from tools.model_mutation.inputs import FLOATS, INTEGERS, draws_of, kinds_of
 from tools.model_mutation.mutant import Mutant, ordered
 from tools.model_mutation.operators import mutants_of
 from tools.model_mutation.page import page
-from tools.model_mutation.results import add, described, load, share, table
+from tools.model_mutation.results import described, share, table
 from tools.model_mutation.trial import Result, Trials
 from tools.model_mutation.unchanged import Verdict, verdict_of
 
@@ -231,14 +230,6 @@ def test_summary_of_unchanged_programs() -> None:
 
 def test_unchanged_program_passes() -> None:
     assert verdict_of("lax_map", seed=0).verdict == "passes"
-
-
-def test_known_results_are_not_run_again(tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    for status in ("survived", "caught"):
-        add(log, result(status))
-    assert [row.status for row in load(log)] == ["caught"]
-    assert load(tmp_path / "none.jsonl") == []
 
 
 def test_page_names_survivors() -> None:

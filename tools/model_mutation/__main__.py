@@ -3,8 +3,8 @@
     python -m tools.model_mutation --list                     programs and operators
     python -m tools.model_mutation --models kalman 'small_*' --count 40
     python -m tools.model_mutation --write                    ... and docs/verification_score.md
-    python -m tools.model_mutation --report                   the tables; nothing is run
     python -m tools.model_mutation --false-alarms             verifies unchanged programs
+    python -m tools.model_mutation --bisect --count 6         counts those that bisect() names
 
 A mutant is a translated model with one change: a constant changed, operands swapped, an attribute
 flipped, a guard bypassed, an operand rewired, a comparison, a branch or a loop changed. A mutant is
@@ -23,10 +23,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tools.conformance.pool import WorkerDied, WorkerHangs
-from tools.model_mutation import false_alarms, programs
+from tools.model_mutation import bisected, false_alarms, programs
 from tools.model_mutation.operators import OF_GRAPHS, OF_NODES
 from tools.model_mutation.page import write_page
-from tools.model_mutation.results import add, described, load, share, table
+from tools.model_mutation.results import described, share, table
 from tools.model_mutation.run import results
 from tools.model_mutation.trial import Result
 
@@ -41,12 +41,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add_option("--models", nargs="*", default=[], help="names or patterns of programs")
     add_option("--count", type=int, default=40, help="valid mutants of each program (40)")
     add_option("--seed", type=int, default=0, help="which sample, and which search")
-    add_option("--log", type=Path, help="file of JSON lines; its results are not run again")
-    add_option("--again", action="store_true", help="... run them again")
-    add_option("--survivors", action="store_true", help="... run only survivors again")
     add_option("--list", action="store_true", help="print programs and operators")
-    add_option("--report", action="store_true", help="run nothing")
     add_option("--write", action="store_true", help="write docs/verification_score.md")
+    add_option("--bisect", action="store_true", help="bisect mutants that verify() catches")
     add_option("--false-alarms", action="store_true", help="verify unchanged programs")
     add_option("--envs", type=Path, metavar="DIR", help="with --false-alarms: the zoo's as well")
     add_option("--zoo", type=int, default=12, help="with --envs: count of its programs (12)")
@@ -59,7 +56,12 @@ def _chosen(given: argparse.Namespace) -> list[str]:
         return known
     return [
         name
-        for name in (*known, *sorted(programs.LARGE), *programs.gradients())
+        for name in (
+            *known,
+            *programs.BISECTED[-5:],
+            *sorted(programs.LARGE),
+            *programs.gradients(),
+        )
         if any(fnmatchcase(name, pattern) for pattern in given.models)
     ]
 
@@ -72,6 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("programs: " + " ".join(chosen))
         print("operators: " + ", ".join([*OF_GRAPHS, *OF_NODES]))
         return 0
+    if given.bisect:
+        named = bisected.run(chosen if given.models else programs.BISECTED, given.count, given.seed)
+        return int(not named)
     if given.false_alarms:
         return _false_alarms(given, chosen)
     found = _found(given, chosen)
@@ -97,30 +102,15 @@ def _false_alarms(given: argparse.Namespace, chosen: Sequence[str]) -> int:
 
 
 def _found(given: argparse.Namespace, chosen: Sequence[str]) -> list[Result]:
-    logged = load(given.log) if given.log else []
-    if given.report:
-        return [result for result in logged if result.model in chosen]
     found: list[Result] = []
     for name in chosen:
-        mine = [result for result in logged if result.model == name]
-        if given.again:
-            mine = []
-        if given.survivors:
-            mine = [result for result in mine if result.status != "survived"]
         try:
-            found += _of_program(name, given, mine)
+            mine = list(results(name, given.count, given.seed))
         except (WorkerDied, WorkerHangs) as end:
             print(f"{name} does not run: {end}", file=sys.stderr)
-    return found
-
-
-def _of_program(name: str, given: argparse.Namespace, known: Sequence[Result]) -> list[Result]:
-    found = []
-    for result in results(name, given.count, given.seed, known):
-        found.append(result)
-        if result not in known and given.log:
-            add(given.log, result)
-    print(f"{name}: {share(found):.1f} % of {len(found)}", flush=True)
+            continue
+        print(f"{name}: {share(mine):.1f} % of {len(mine)}", flush=True)
+        found += mine
     return found
 
 

@@ -16,6 +16,12 @@ LARGE = frozenset({"resnet18", "mobilenet", "unet", "gpt2_prefill", "gpt2_decode
 """Examples that take long. They run only if they are asked for."""
 
 
+BISECTED = (
+    *("mlp", "resnet18", "decoder", "lstm", "switch", "navier_stokes", "train_step"),
+    *small.BISECTED,
+)
+"""The programs of `--bisect` by default."""
+
 GRADIENT, ZOO = "gradient_", "zoo_"
 """Prefixes: the gradient of an example, and a program of the zoo."""
 
@@ -45,8 +51,8 @@ def translated(name: str) -> hlo2onnx.OnnxProgram:
     Raises:
         KeyError: There is no such program.
     """
-    if name in small.PROGRAMS:
-        return translated_function(*small.PROGRAMS[name]())
+    if build := {**small.PROGRAMS, **small.BISECTED}.get(name):
+        return translated_function(*build())
     if name.startswith(GRADIENT):
         example = next(x for x in _examples() if x.name == name.removeprefix(GRADIENT))
         with example.types():

@@ -1,11 +1,9 @@
-"""The results of mutants, in a file."""
+"""The results of mutants as text."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
 from tools.model_mutation.trial import Result
 
@@ -13,20 +11,6 @@ DISTINGUISHABLE = ("caught", "survived")
 FEW = 5
 """So many inputs are shown with their numbers."""
 COLUMNS = ("caught", "survived", "rounding", "within tolerance", "equivalent", "invalid")
-
-
-def load(path: Path) -> list[Result]:
-    """The results in a file of JSON lines; of a mutant that has run twice, the last one."""
-    if not path.exists():
-        return []
-    rows = [Result(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-    return list({row.key: row for row in rows}.values())
-
-
-def add(path: Path, result: Result) -> None:
-    """Appends a result."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(result.as_json()) + "\n")
 
 
 def share(results: Iterable[Result]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 
 from tools.conformance.pool import Worker, WorkerDied, WorkerHangs
@@ -16,24 +16,22 @@ FIRST = 600.0
 """Limit for the translation of a program."""
 
 
-def results(model: str, count: int, seed: int, known: Sequence[Result] = ()) -> Iterator[Result]:
+def results(model: str, count: int, seed: int) -> Iterator[Result]:
     """The results of a sample of a program's mutants.
 
     Args:
         count: How many mutants that are valid models.
-        known: Results of an earlier run, which are not run again.
 
     Raises:
         WorkerDied, WorkerHangs: The program does not translate.
     """
     runner = _Runner(model, seed)
-    earlier = {result.key: result for result in known}
     try:
         tried = 0
-        for place, described in enumerate(runner.described):
+        for place in range(len(runner.described)):
             if tried >= count:
                 return
-            result = earlier.get(described.key) or runner.run(place)
+            result = runner.run(place)
             tried += result.status != "invalid"
             yield result
     finally:

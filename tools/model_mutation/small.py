@@ -191,6 +191,95 @@ def random_numbers() -> Built:
     return function, (of(U32, 2), of(F32, 3, 4))
 
 
+def newton() -> Built:
+    """A while loop whose count of trips depends on its input."""
+
+    def step(x: jax.Array, a: jax.Array) -> jax.Array:
+        return x - 0.7 * (jnp.sin(x) * x - a) / (jnp.abs(jnp.cos(x) * x) + 1.0)
+
+    def function(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def body(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            count, x = state
+            return count + 1, step(x, a)
+
+        def going(state: tuple[jax.Array, jax.Array]) -> jax.Array:
+            count, x = state
+            return (count < 40) & (jnp.max(jnp.abs(step(x, a) - x)) > 1e-3)
+
+        count, x = jax.lax.while_loop(going, body, (0, jnp.ones_like(a)))
+        return count, jnp.exp(-x * x) + jnp.tanh(a)
+
+    return function, (of(F32, 6),)
+
+
+def half() -> Built:
+    """Attention in bfloat16."""
+
+    def function(x: jax.Array, w: jax.Array) -> jax.Array:
+        x, w = x.astype(jnp.bfloat16), w.astype(jnp.bfloat16)
+        query, key = jnp.tanh(x @ w), jax.nn.gelu(x @ w.T)
+        scores = jax.nn.softmax(query @ key.T / 3.0, axis=-1)
+        mixed = scores @ jnp.maximum(x, -1.0)
+        return (mixed * jax.nn.sigmoid(x) - 0.25).astype(jnp.float32)
+
+    return function, (of(F32, 8, 16), of(F32, 16, 16))
+
+
+def waves() -> Built:
+    """Complex numbers: a Fourier transform, phases and products."""
+
+    def function(x: jax.Array, angle: jax.Array) -> tuple[jax.Array, jax.Array]:
+        spectrum = jnp.fft.fft(x * jnp.exp(1j * angle))
+        moved = spectrum * (0.5 - 2.0j) + jnp.conj(spectrum)
+        power = jnp.abs(moved) ** 2 + jnp.angle(spectrum)
+        return jnp.fft.ifft(moved / (2.0 + power)), jnp.log1p(power)
+
+    return function, (of(jnp.complex64, 4, 8), of(F32, 8))
+
+
+def branches_in_scan() -> Built:
+    """Branches within a loop."""
+
+    def function(x: jax.Array, steps: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def one(c: jax.Array) -> jax.Array:
+            return jnp.sin(c) * 2.0 + x
+
+        def two(c: jax.Array) -> jax.Array:
+            return jnp.sqrt(jnp.abs(c)) - 0.5 * x
+
+        def three(c: jax.Array) -> jax.Array:
+            return jnp.minimum(c * 0.9, 1.0)
+
+        def body(c: jax.Array, step: jax.Array) -> tuple[jax.Array, jax.Array]:
+            c = jax.lax.switch(step, [one, two, three], c)
+            return c, jnp.sum(jnp.exp(-c * c))
+
+        return jax.lax.scan(body, x, steps)
+
+    return function, (of(F32, 5), of(I32, 24))
+
+
+def loop_in_loop() -> Built:
+    """A loop of many trips in a loop of unknown count."""
+
+    def function(x: jax.Array) -> jax.Array:
+        def inner(k: jax.Array, c: jax.Array) -> jax.Array:
+            return jnp.where(k % 2 == 0, jnp.cos(c) + x[k], c * jnp.float32(0.5) - x[k])
+
+        def body(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+            count, total, c = state
+            c = jax.lax.fori_loop(0, 24, inner, c)
+            return count + 1, total + jnp.sum(jnp.abs(c)), jnp.tanh(c) * jnp.float32(1.5)
+
+        def going(state: tuple[jax.Array, ...]) -> jax.Array:
+            return (state[1] < 9.0) & (state[0] < 12)  # a fault must not make it endless
+
+        _, total, c = jax.lax.while_loop(going, body, (0, jnp.float32(0.0), x[0]))
+        return total * c
+
+    return function, (of(F32, 24, 3),)
+
+
 PROGRAMS: Mapping[str, Callable[[], Built]] = {
     f"small_{build.__name__}": build
     for build in (
@@ -207,3 +296,9 @@ PROGRAMS: Mapping[str, Callable[[], Built]] = {
     )
 }
 """By name."""
+
+BISECTED: Mapping[str, Callable[[], Built]] = {
+    f"small_{build.__name__}": build
+    for build in (newton, half, waves, branches_in_scan, loop_in_loop)
+}
+"""Programs for `--bisect`."""

@@ -57,12 +57,6 @@ class Result:
     excess: float = 0.0
     seconds: float = 0.0
 
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Tells mutants apart. The text on how a process ended is left out."""
-        detail = self.detail.partition(" (")[0]
-        return (self.model, self.operator, self.graph, self.node, detail)
-
     def as_json(self) -> dict[str, Any]:
         """The result as a line of the log."""
         return asdict(self)

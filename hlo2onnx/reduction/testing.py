@@ -1,4 +1,4 @@
-"""What happens to a program: runs in a child process.
+"""Tests a program, in a child process.
 
 A program is translated, the model is run, and its results are compared with those of XLA. An
 `Outcome` says how that ended. Two outcomes are of the same kind if the same error ended both, at
@@ -18,11 +18,12 @@ import numpy as np
 from hlo2onnx.errors import TranslationError, VerificationError
 from hlo2onnx.frontend.files import from_module
 from hlo2onnx.frontend.mlir.context import parse_module
+from hlo2onnx.frontend.signature import Port
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import run_stages
 from hlo2onnx.program import OnnxProgram
-from hlo2onnx.reduction.case import Inputs
+from hlo2onnx.reduction.draft import Inputs
 from hlo2onnx.verify.compare import Verification
 from hlo2onnx.verify.inputs import random_array
 from hlo2onnx.verify.reference import Reference
@@ -46,6 +47,9 @@ SMALLEST_PART = 0.1
 """A reduced program must have at least this part of the error of the whole program, or of
 `CLEAR_ERROR`. Otherwise, the reduction could end at a rounding error."""
 CLEAR_ERROR = 0.01
+
+SHOWN_ELEMENTS = 24
+"""Arrays of more elements are shortened."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,12 @@ class Request:
     """What a child process is to do with a program.
 
     Attributes:
-        task: "test", "capture" (return the results of XLA) or "run" (return a `Run`).
+        task: "test", "capture" (return the results of XLA) or "show" (tell inputs and results).
         fails: A function of the text, instead of the tests of hlo2onnx.
         verify: Whether to run the model. Not needed where the translation fails.
     """
 
-    task: Literal["test", "capture", "run"]
+    task: Literal["test", "capture", "show"]
     text: str
     inputs: Inputs
     options: Options
@@ -103,39 +107,28 @@ class Request:
     fails: Callable[[str], bool] | None = None
 
 
-@dataclass(frozen=True)
-class Run:
-    """Inputs of a program and what became of them, for the report.
-
-    Attributes:
-        inputs: Name and array of each input.
-        expected: Name and array of each output of XLA.
-        actual: The outputs of the model; None if it does not run.
-        verification: The comparison, as text.
-    """
-
-    inputs: tuple[tuple[str, np.ndarray], ...]
-    expected: tuple[tuple[str, np.ndarray], ...] = ()
-    actual: tuple[np.ndarray, ...] | None = None
-    verification: str = ""
-
-
 Tell = Callable[[str, object], None]
-"""Takes "stage" and its name, or "run" and a `Run`."""
+"""Takes "stage" and its name, or "shown" and a title with a text for the report."""
 
 
 def answer(request: Request, tell: Tell) -> object:
     """Does what a request asks for."""
     if request.task == "test":
-        return tested(request, tell)
+        return _tested(request, tell)
     source = _source(request.text)
+    arrays = _arrays(source, request)
     if request.task == "capture":
-        return Reference(source)(_arrays(source, request.inputs, request.seed))
-    _run(request, source, tell)
+        return Reference(source)(arrays)
+    ports = source.signature
+    tell("shown", ("Inputs", _shown(ports.inputs, arrays)))
+    tell("shown", ("Outputs of XLA", _shown(ports.outputs, Reference(source)(arrays))))
+    made = _program(source, request.options)(*arrays)
+    made = made if isinstance(made, tuple | list) else [made]
+    tell("shown", ("Outputs of the model", _shown(ports.outputs, list(map(np.asarray, made)))))
     return None
 
 
-def tested(request: Request, tell: Tell) -> Outcome:
+def _tested(request: Request, tell: Tell) -> Outcome:
     """The outcome of a program."""
     if request.fails is not None:
         return Outcome("true" if request.fails(request.text) else "none")
@@ -150,14 +143,12 @@ def tested(request: Request, tell: Tell) -> Outcome:
         begin("load")
         source = _source(request.text)
         begin("translate")
-        model, report = run_stages(source, request.options)
+        program = _program(source, request.options)
         if not request.verify:
             return Outcome()
         begin("verify")
-        program = OnnxProgram(model, source, report, (), request.options)
-        arrays: Sequence[np.ndarray] = ()
-        if any(array is not None for array in request.inputs):
-            arrays = _arrays(source, request.inputs, request.seed)
+        is_given = any(array is not None for array in request.inputs)
+        arrays = _arrays(source, request) if is_given else ()
         return _verified(program.verify(*arrays, seed=request.seed))
     except TranslationError as error:
         causes = [f"{refusal.op}: {stable(refusal.why)}" for refusal in error.refusals]
@@ -179,29 +170,27 @@ def _source(text: str) -> Source:
     return from_module(parse_module(text, "the program"), "the program", None)
 
 
-def _arrays(source: Source, inputs: Inputs, seed: int) -> list[np.ndarray]:
+def _program(source: Source, options: Options) -> OnnxProgram:
+    model, report = run_stages(source, options)
+    return OnnxProgram(model, source, report, (), options)
+
+
+def _arrays(source: Source, request: Request) -> list[np.ndarray]:
     """The arrays of all inputs: the given ones, and random ones."""
-    rng = np.random.default_rng(seed)
-    random = [random_array(port, rng) for port in source.signature.inputs]
-    given = [inputs[port.position] for port in source.signature.inputs]
-    return [other if array is None else array for array, other in zip(given, random, strict=True)]
+    rng = np.random.default_rng(request.seed)
+    pairs = [
+        (request.inputs[port.position], random_array(port, rng)) for port in source.signature.inputs
+    ]
+    return [other if array is None else array for array, other in pairs]
 
 
-def _run(request: Request, source: Source, tell: Tell) -> None:
-    """Runs the program and the model; tells what is known after each step."""
-    arrays = _arrays(source, request.inputs, request.seed)
-    ports = source.signature
-    inputs = tuple((port.name, array) for port, array in zip(ports.inputs, arrays, strict=True))
-    tell("run", Run(inputs))
-    results = Reference(source)(arrays)
-    expected = tuple((port.name, array) for port, array in zip(ports.outputs, results, strict=True))
-    tell("run", Run(inputs, expected))
-    model, report = run_stages(source, request.options)
-    program = OnnxProgram(model, source, report, (), request.options)
-    actual = program(*arrays)
-    actual = tuple(map(np.asarray, actual if isinstance(actual, tuple | list) else [actual]))
-    tell("run", Run(inputs, expected, actual))
-    tell("run", Run(inputs, expected, actual, str(program.verify(*arrays))))
+def _shown(ports: Sequence[Port], arrays: Sequence[np.ndarray]) -> str:
+    with np.printoptions(threshold=SHOWN_ELEMENTS, edgeitems=3, precision=9):
+        lines = [
+            f"{port.name} = {array.dtype}{list(array.shape)} {array}".replace("\n", "\n  ")
+            for port, array in zip(ports, arrays, strict=True)
+        ]
+    return "\n".join(lines)
 
 
 # -- causes -----------------------------------------------------------------------------------

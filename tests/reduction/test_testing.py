@@ -9,8 +9,8 @@ import pytest
 from hlo2onnx.errors import VerificationError
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.options import Options
-from hlo2onnx.reduction import outcome
-from hlo2onnx.reduction.outcome import Outcome, Request, stable
+from hlo2onnx.reduction import testing
+from hlo2onnx.reduction.testing import Outcome, Request, stable
 
 REFUSED = Outcome("refused", "translate", ("a: why", "b: why"))
 SINE = """
@@ -85,8 +85,8 @@ def test_messages_of_runtimes(
         def fail(*_: object, message: str = f"it does not load the model: [E] : 1 : FAIL : {text}"):
             raise VerificationError(message)
 
-        monkeypatch.setattr(outcome, "run_stages", fail)
-        found.append(outcome.tested(Request("test", SINE, (None,), Options(), 0), lambda *_: None))
+        monkeypatch.setattr(testing, "run_stages", fail)
+        found.append(testing.answer(Request("test", SINE, (None,), Options(), 0), lambda *_: None))
     assert found[0].causes[0].startswith("VerificationError: it does not load the model: ")
     assert found[0].is_like(found[1]) == alike
 
@@ -97,7 +97,7 @@ def test_an_error_has_the_op_that_was_translated(monkeypatch: pytest.MonkeyPatch
         raise KeyError("planted")
 
     monkeypatch.setattr(Emitter, "operand", fail)
-    found = outcome.tested(Request("test", SINE, (None,), Options(), 0), lambda *_: None)
+    found = testing.answer(Request("test", SINE, (None,), Options(), 0), lambda *_: None)
     assert (found.kind, found.stage) == ("error", "translate")
-    assert found.causes[0].endswith("test_outcome.fail for stablehlo.sine"), found
+    assert found.causes[0].endswith("test_testing.fail for stablehlo.sine"), found
     assert "KeyError: 'planted'" in found.message

@@ -1,19 +1,21 @@
-"""The section of a verification: a table of the outputs, histograms and worst elements."""
+"""The sections of a verification and of a profile: tables, histograms, a flame graph."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 
-from hlo2onnx.verify.markup import bullets, table
-from hlo2onnx.verify.views import ComparisonView, ErrorsView, VerificationView
+from hlo2onnx.runtime.profiling.results import Profile, Share, flame_svg
+from hlo2onnx.verify.compare import Comparison, Verification
+from hlo2onnx.verify.error_distribution import ErrorDistribution
+from hlo2onnx.verify.markup import bar, bullets, table, text_of
 
 _HEIGHT, _COLUMN = 120, 58
 _DRAWN = 20
 """Outputs with a histogram."""
 
 
-def verification_section(found: VerificationView) -> str:
+def verification_section(found: Verification) -> str:
     """The outcome, the table, and the errors of each output."""
     rows = [_row(item, label) for label, items in found.runs for item in items]
     head = ("output", "type", "run", "max abs", "max rel", "ULP", "verdict")
@@ -28,20 +30,20 @@ def verification_section(found: VerificationView) -> str:
         parts.append(f"<p>No time for {escape(', '.join(found.left_out))}</p>")
     if found.notes:
         parts.append(bullets(found.notes))
-    drawn = [(item, errors) for item in found.optimized if (errors := errors_of(item))]
+    drawn = [(item, errors) for item in found.optimized if (errors := item.errors)]
     parts += [_errors(item, errors) for item, errors in drawn[:_DRAWN]]
     if len(drawn) > _DRAWN:
         parts.append(f"<p>and {len(drawn) - _DRAWN} more outputs</p>")
     return "".join(parts)
 
 
-def badge(found: VerificationView) -> str:
+def badge(found: Verification) -> str:
     """The outcome in a word."""
     outcome, kind = verdict(found)
     return f'<span class="badge {kind}">{escape(outcome)}</span>'
 
 
-def verdict(found: VerificationView) -> tuple[str, str]:
+def verdict(found: Verification) -> tuple[str, str]:
     """The outcome in a word, and its class in the style sheet."""
     if found.ok:
         return "agrees", "good"
@@ -51,13 +53,7 @@ def verdict(found: VerificationView) -> tuple[str, str]:
     return "cannot be judged", "unsure"
 
 
-def errors_of(item: ComparisonView) -> ErrorsView | None:
-    """The distribution of the errors, if the comparison has one."""
-    found: ErrorsView | None = getattr(item, "errors", None)
-    return found
-
-
-def _row(item: ComparisonView, label: str) -> tuple[object, ...]:
+def _row(item: Comparison, label: str) -> tuple[object, ...]:
     dims = ", ".join(map(str, item.shape))
     outcome = "ok" if item.ok else "DIFFERS"
     if item.unjudged:
@@ -70,7 +66,7 @@ def _row(item: ComparisonView, label: str) -> tuple[object, ...]:
     return (item.name, f"{item.dtype}[{dims}]", label, *map(float, numbers), outcome)
 
 
-def _errors(item: ComparisonView, errors: ErrorsView) -> str:
+def _errors(item: Comparison, errors: ErrorDistribution) -> str:
     """A histogram beside the worst elements."""
     rows = [
         ("[" + ", ".join(map(str, each.index)) + "]", each.actual, each.expected, each.error)
@@ -106,3 +102,44 @@ def _histogram(counts: Sequence[tuple[str, int]]) -> str:
         f'<svg class="histogram" viewBox="0 0 {width:.0f} {_HEIGHT + 38}" '
         f'style="max-width:{width:.0f}px" role="img">{"".join(bars)}</svg>'
     )
+
+
+_ROWS = 15
+
+
+def profile_section(found: Profile) -> str:
+    """The summary, the flame graph and the tables."""
+    parts = [f"<p>{text_of(found.summary)}<br>{text_of(found.setting)}</p>"]
+    if found.notes:
+        parts.append(bullets(found.notes))
+    parts.append(f'<div class="flame">{flame_svg(found)}</div>')
+    tables = [
+        _shares("operator", found.operators),
+        _shares("scope", found.scopes),
+        _shares("source line", found.lines),
+    ]
+    parts += [f'<div class="tables wide">{"".join(tables)}</div>', _nodes(found)]
+    return "".join(parts)
+
+
+def _shares(title: str, shares: Sequence[Share]) -> str:
+    rows = [
+        (share.name, share.milliseconds, bar(share.part), share.nodes, _quartiles(share))
+        for share in shares[:_ROWS]
+    ]
+    head = (title, "ms", "part", "nodes", "quartiles")
+    return table(head, rows, (1, 3, 4), len(shares) - _ROWS)
+
+
+def _nodes(found: Profile) -> str:
+    rows = [
+        (node.name, node.operator, node.milliseconds, bar(node.part), node.trips,
+         1000 * node.per_trip)
+        for node in found.nodes[:_ROWS]
+    ]  # fmt: skip
+    head = ("node", "operator", "ms", "part", "trips", "µs per trip")
+    return table(head, rows, (2, 4, 5), len(found.nodes) - _ROWS)
+
+
+def _quartiles(share: Share) -> str:
+    return f"{share.low:.3g} to {share.high:.3g}"

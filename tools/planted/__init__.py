@@ -1,1 +1,0 @@
-"""Faults planted in translated models, and whether a bisection names them."""

@@ -1,1 +1,0 @@
-"""Measures how small `hlo2onnx.reduce` makes programs with planted failures."""
