@@ -65,11 +65,11 @@ class Write:
     """State `index` with one row along the leading axis written."""
 
     index: int
-    rows: np.ndarray | Extent
+    row: np.ndarray | Extent
 
 
 Symbol = Argument | Step | Outer | Comparison | Write | Extent | np.ndarray | None
-"""An array is an integer or boolean scalar known now, or one for every trip. None is unknown."""
+"""An array is an integer or boolean scalar known now. None is unknown."""
 
 _OF_STATES = (Argument, Write)
 

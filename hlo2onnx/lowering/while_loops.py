@@ -3,7 +3,7 @@
 Its regions, with the private functions they call, are evaluated once on symbols. The symbols tell
 what a state becomes (itself, itself plus a step, itself with one row written), what the condition
 compares, and who reads a state. If the number of trips is known, the integers that follow from
-counters are then known for every trip, as arrays over the trips.
+counters are then formulas of the number of the trip.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 import sympy
 from jaxlib.mlir import ir
 
-from hlo2onnx.frontend.mlir.types import element_type, shape_of
+from hlo2onnx.frontend.mlir.types import ELEMENT_TYPES, element_type, shape_of
 from hlo2onnx.frontend.mlir.values import MlirValue
-from hlo2onnx.ir.dim_arithmetic import Item
+from hlo2onnx.ir.dim_arithmetic import Item, fits, plain
 from hlo2onnx.ir.dims import (
     difference,
     dim_of,
@@ -37,9 +37,6 @@ from hlo2onnx.lowering.loop_symbols import (
     SymbolicRun,
     Write,
 )
-
-LONGEST = 1 << 20
-"""Loops of more trips are not followed trip by trip."""
 
 Known = Callable[[MlirValue], np.ndarray | Extent | None]
 """The content of an MLIR value that is an integer scalar known at translation time, or follows
@@ -151,11 +148,10 @@ class _Loop:
         length = None if limit is None else self._length(limit)
         stacks: Mapping[int, Stack] = {}
         extents = [shape(value) for value in self.states]
-        if trips is not None and 0 < trips <= LONGEST:
-            stacks = self._stacks(extents, self._paths(trips), trips, np.arange(trips))
-        elif length is not None and is_positive(length):
-            trip = Extent(expression(trip_number("trip", difference(length, 1))))
-            stacks = self._stacks(extents, self._symbolic_paths(trip), length, trip)
+        count = length if trips is None else trips
+        if count is not None and is_positive(count):
+            trip = Extent(expression(trip_number("trip", difference(count, 1))))
+            stacks = self._stacks(extents, self._paths(trip), count, trip)
         invariants = frozenset(self.invariants)
         return LoopForm(invariants, self.counters, trips, limit, length, stacks)
 
@@ -217,25 +213,17 @@ class _Loop:
 
     # -- what is known of every trip ----------------------------------------------------------
 
-    def _paths(self, trips: int) -> list[Symbol]:
-        """The states at the start of every trip, as far as they are known."""
-        paths = list(self._arguments)
-        for k in self.invariants | self.counters.keys():
-            start = self._now(self.states[k])
-            if start is not None:
-                steps = np.arange(trips, dtype=np.int64) * self.counters.get(k, 0)
-                with np.errstate(all="ignore"):
-                    paths[k] = start + steps.astype(start.dtype)
-        return paths
-
-    def _symbolic_paths(self, trip: Extent) -> list[Symbol]:
+    def _paths(self, trip: Extent) -> list[Symbol]:
         """The states at the start of a trip, as far as they follow from its number and
         from shapes."""
         paths = list(self._arguments)
         for k in self.invariants | self.counters.keys():
             start = _formula(self._known(self.states[k]))
-            if start is not None:
-                paths[k] = Extent(start + trip.formula * self.counters.get(k, 0))
+            if start is None:
+                continue
+            item = plain(start + trip.formula * self.counters.get(k, 0))
+            if fits([item], ELEMENT_TYPES[element_type(self.states[k].type)]):
+                paths[k] = Extent(item)
         return paths
 
     def _stacks(
@@ -243,13 +231,13 @@ class _Loop:
         extents: Sequence[Sequence[Dim | None]],
         paths: Sequence[Symbol],
         trips: Dim,
-        rows: np.ndarray | Extent,
+        trip: Extent,
     ) -> dict[int, Stack]:
         """The buffers that become stacks.
 
         Args:
             extents: Of the states.
-            rows: The number of each trip.
+            trip: The number of a trip.
         """
         stacks: dict[int, Stack] = {}
         if not any(dims and dims[0] == trips for dims in extents):
@@ -261,12 +249,11 @@ class _Loop:
         for k, symbol in enumerate(after):
             if k in moved or not isinstance(symbol, Write) or symbol.index != k or k in run.read:
                 continue
-            if extents[k][0] != trips:
+            if extents[k][0] != trips or not isinstance(symbol.row, Extent):
                 continue
-            if _is_equal(symbol.rows, rows):
-                stacks[k] = Stack(reverse=False)
-            elif _is_equal(symbol.rows, _backwards(rows, trips)):
-                stacks[k] = Stack(reverse=True)
+            for reverse, row in enumerate((trip.formula, expression(trips) - 1 - trip.formula)):
+                if sympy.expand(symbol.row.formula - row) == 0:
+                    stacks[k] = Stack(reverse=bool(reverse))
         return stacks
 
 
@@ -288,17 +275,3 @@ def trip_count(start: np.ndarray, step: int, direction: str, bound: int) -> int 
     count = -(-left // towards) if towards > 0 else -1
     fits = 0 < count <= np.iinfo(np.int64).max and info.min <= first + step * count <= info.max
     return count if fits else None
-
-
-def _backwards(rows: np.ndarray | Extent, trips: Dim) -> np.ndarray | Extent:
-    if isinstance(rows, Extent):
-        return Extent(expression(trips) - 1 - rows.formula)
-    return rows[::-1]
-
-
-def _is_equal(one: np.ndarray | Extent, other: np.ndarray | Extent) -> bool:
-    if isinstance(one, Extent) and isinstance(other, Extent):
-        return bool(sympy.expand(one.formula - other.formula) == 0)
-    if isinstance(one, Extent) or isinstance(other, Extent):
-        return False
-    return bool((one == other).all())

@@ -281,3 +281,20 @@ def test_one_trip_is_the_body_and_none_is_nothing() -> None:
     for trips, nodes in ((1, ["Exp"]), (0, ["Identity"])):
         run = against_jax(lambda x, n=trips: lax.fori_loop(0, n, lambda i, c: jnp.exp(c), x), x)
         run.close().graph_is(*nodes)
+
+
+def test_a_counter_that_wraps_writes_no_row_of_its_own() -> None:
+    """From trip 256 on the u8 counts rows from 0 again. XLA clamps rows to 299 in u8, which wraps,
+    too."""
+
+    def function(x: jax.Array) -> jax.Array:
+        def body(i: Any, state: Any) -> Any:
+            k, y, x = state
+            return k + jnp.uint8(1), lax.dynamic_update_slice(y, x[None], (k,)), x + 1
+
+        return lax.fori_loop(0, 300, body, (jnp.uint8(0), jnp.zeros(300), x))[1]
+
+    rows = hlo2onnx.translate(function, np.float32(1))(np.float32(1))
+    trips = np.arange(300)
+    expected = np.where(trips < 44, trips + 257, np.where(trips < 256, trips + 1, 0))
+    np.testing.assert_array_equal(rows, expected)
