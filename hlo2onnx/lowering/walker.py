@@ -24,11 +24,10 @@ from hlo2onnx.lowering.context import Context, Parts
 from hlo2onnx.lowering.diagnosis import Diagnosis, Expansion
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.functions import KeptFunctions
-from hlo2onnx.lowering.handler_attributes import read_attributes
 from hlo2onnx.lowering.mlir_expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
-from hlo2onnx.lowering.plugin_errors import run_handler
-from hlo2onnx.lowering.registry import Handler, Registry
+from hlo2onnx.lowering.plugins import run_handler
+from hlo2onnx.lowering.registry import Handler, Registry, read_attributes
 from hlo2onnx.lowering.shape_arithmetic import (
     evaluated,
     evaluated_call,
