@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hlo2onnx.reduction.reduce import Reduction, reduce
     from hlo2onnx.report import Report
     from hlo2onnx.runtime.profiling import Profile
-    from hlo2onnx.runtime.state import StateArray
+    from hlo2onnx.runtime.stepping import StateArray
     from hlo2onnx.verify.compare import Verification
     from hlo2onnx.verify.divergence import Divergence
 
@@ -78,7 +78,7 @@ _HOMES = {
     "hlo2onnx.reduction.reduce": ("Reduction", "reduce"),
     "hlo2onnx.report": ("Report",),
     "hlo2onnx.runtime.profiling": ("Profile",),
-    "hlo2onnx.runtime.state": ("StateArray",),
+    "hlo2onnx.runtime.stepping": ("StateArray",),
     "hlo2onnx.verify.compare": ("Verification",),
 }
 """Modules of names. All other names are errors. `hlo2onnx.runtime` runs where JAX is not installed,

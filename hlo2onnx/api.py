@@ -36,7 +36,7 @@ from hlo2onnx.options import (
 from hlo2onnx.pipeline import run_stages
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.programs import OnnxPrograms
-from hlo2onnx.runtime.output_paths import output_folder
+from hlo2onnx.runtime.paths import output_folder
 
 Text: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview
 Program: TypeAlias = Text | ir.Module | Lowered | Traced | Exported

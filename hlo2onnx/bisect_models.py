@@ -19,7 +19,7 @@ from hlo2onnx.options import Options
 from hlo2onnx.pipeline import lowered_module
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.runtime.calling import caller_of
-from hlo2onnx.runtime.reading import reading_model
+from hlo2onnx.runtime.paths import reading_model
 from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.diagnosis import Compared, compared

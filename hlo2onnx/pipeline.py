@@ -46,7 +46,7 @@ from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.watch import Explainer, RuleLog
 from hlo2onnx.report import Report, WeightSizes
 from hlo2onnx.runtime.metadata import describe_model
-from hlo2onnx.runtime.output_paths import output_folder, writing
+from hlo2onnx.runtime.paths import output_folder, writing
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.legalize.oldest_opset import oldest_opset

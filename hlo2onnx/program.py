@@ -35,13 +35,12 @@ from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.report import Report
 from hlo2onnx.runtime import saving
 from hlo2onnx.runtime.calling import caller_of, loaded_caller
-from hlo2onnx.runtime.data_files import default_data
-from hlo2onnx.runtime.graph_only import stored_apart
+from hlo2onnx.runtime.files import default_data
 from hlo2onnx.runtime.metadata import updated_in_place
-from hlo2onnx.runtime.output_paths import output_file
+from hlo2onnx.runtime.paths import output_file
 from hlo2onnx.runtime.profiling import Profile, profile
 from hlo2onnx.runtime.profiling.model_nodes import model_nodes
-from hlo2onnx.runtime.saving import save_models, weight_bytes, write_for_runtime
+from hlo2onnx.runtime.saving import save_models, stored_apart, weight_bytes, write_for_runtime
 from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.runtime.sessions import Providers
 from hlo2onnx.verify.inputs import random_array

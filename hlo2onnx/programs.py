@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hlo2onnx.program import OnnxProgram
-from hlo2onnx.runtime.output_paths import output_folder
+from hlo2onnx.runtime.paths import output_folder
 from hlo2onnx.runtime.saving import save_models
 
 

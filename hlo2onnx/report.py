@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 
 FIXED_KEY = (
     "random numbers are the same in every run: a key is a constant of the program; pass it as an"
@@ -208,3 +210,28 @@ def _note(text: str, width: int, lines: int | None) -> str:
 def _counts(counter: Counter[str], link: str = "") -> list[str]:
     ordered = sorted(counter.items(), key=lambda item: (-item[1], item[0]))
     return [f"{count} {link}{name}" for name, count in ordered]
+
+
+PACKAGES = ("hlo2onnx", "jax", "jaxlib", "onnx", "onnxruntime", "numpy")
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages, of Python and of the platform."""
+    found = {name: _version(name) for name in PACKAGES}
+    return found | {"python": platform.python_version(), "platform": platform.platform()}
+
+
+def versions_text() -> str:
+    """The same in one line."""
+    return ", ".join(f"{name} {version}" for name, version in versions().items())
+
+
+def _version(package: str) -> str:
+    if package == "hlo2onnx":
+        from hlo2onnx import __version__
+
+        return __version__
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

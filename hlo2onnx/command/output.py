@@ -17,7 +17,7 @@ from hlo2onnx import progress
 from hlo2onnx.command.paths import Outputs
 from hlo2onnx.errors import WriteError
 from hlo2onnx.report import entry, shortened, to_json
-from hlo2onnx.runtime.output_paths import writing
+from hlo2onnx.runtime.paths import writing
 
 if TYPE_CHECKING:
     import onnx_ir as oir

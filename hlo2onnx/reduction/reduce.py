@@ -28,8 +28,7 @@ from hlo2onnx.reduction.outcome import Outcome, Request, Run
 from hlo2onnx.reduction.report import markdown
 from hlo2onnx.reduction.search import Search
 from hlo2onnx.reduction.worker import Worker
-from hlo2onnx.runtime.arguments import check_list, is_whole
-from hlo2onnx.runtime.output_paths import output_file, writing
+from hlo2onnx.runtime.paths import check_list, is_whole, output_file, writing
 
 TIMEOUT = 60.0
 """Seconds for one test of a program."""

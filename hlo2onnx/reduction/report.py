@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hlo2onnx.reduction.outcome import TITLES, Outcome, Run
-from hlo2onnx.runtime.versions import versions
+from hlo2onnx.report import versions
 
 SHOWN_ELEMENTS = 24
 """Arrays of more elements are shortened."""

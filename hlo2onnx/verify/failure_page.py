@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from hlo2onnx.runtime.versions import versions_text
+from hlo2onnx.report import versions_text
 from hlo2onnx.verify.markup import facts, section, table
 from hlo2onnx.verify.page import page
 

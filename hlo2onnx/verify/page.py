@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from hlo2onnx.runtime.output_paths import output_file, writing
+from hlo2onnx.runtime.paths import output_file, writing
 from hlo2onnx.verify.markup import json_for_script
 
 VENDORED = (
