@@ -24,8 +24,7 @@ if TYPE_CHECKING:
         WriteError,
     )
     from hlo2onnx.loading import load
-    from hlo2onnx.program import OnnxProgram
-    from hlo2onnx.programs import OnnxPrograms
+    from hlo2onnx.program import OnnxProgram, OnnxPrograms
     from hlo2onnx.reduction.reduce import Reduction, reduce
     from hlo2onnx.report import Report
     from hlo2onnx.runtime.profiling import Profile
@@ -73,8 +72,7 @@ _HOMES = {
     "hlo2onnx.command.check": ("Check", "check"),
     "hlo2onnx.custom_calls": ("CustomOp", "custom_call", "expand_custom_call"),
     "hlo2onnx.loading": ("load",),
-    "hlo2onnx.program": ("OnnxProgram",),
-    "hlo2onnx.programs": ("OnnxPrograms",),
+    "hlo2onnx.program": ("OnnxProgram", "OnnxPrograms"),
     "hlo2onnx.reduction.reduce": ("Reduction", "reduce"),
     "hlo2onnx.report": ("Report",),
     "hlo2onnx.runtime.profiling": ("Profile",),

@@ -10,9 +10,9 @@ import onnx
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UsageError
+from hlo2onnx.frontend.load import prepared
 from hlo2onnx.frontend.mlir.context import clone_module
-from hlo2onnx.frontend.port_names import positional_names
-from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options

@@ -11,8 +11,8 @@ import jax
 import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
-from hlo2onnx.frontend.port_names import positional_names
-from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.load import prepared
+from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import Port, PyTree
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.interface.description import Description

@@ -13,7 +13,6 @@ from pathlib import Path
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
-from hlo2onnx import progress
 from hlo2onnx.errors import LoadError, TranslationError, UsageError
 from hlo2onnx.frontend.mlir.callbacks import ASSERTION, assertions, drop_effects
 from hlo2onnx.frontend.mlir.normalize import normalized
@@ -34,7 +33,7 @@ from hlo2onnx.ir.weight_storage import (
 )
 from hlo2onnx.ir.weights import name_weights
 from hlo2onnx.limitations import CALLBACK_TARGETS
-from hlo2onnx.lowering.diagnosis import Diagnosis
+from hlo2onnx.lowering.context import Diagnosis
 from hlo2onnx.lowering.lower import lower
 from hlo2onnx.options import Options, ir_version
 from hlo2onnx.raising import inline_branches, raise_model
@@ -44,7 +43,7 @@ from hlo2onnx.raising.half_in_f32 import compute_in_f32
 from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.watch import Explainer, RuleLog
-from hlo2onnx.report import Report, WeightSizes
+from hlo2onnx.report import Report, WeightSizes, begin_stage
 from hlo2onnx.runtime.metadata import describe_model
 from hlo2onnx.runtime.paths import output_folder, writing
 from hlo2onnx.targets import Target, load_target
@@ -344,7 +343,7 @@ def _without_collections() -> Iterator[None]:
 
 @contextmanager
 def _timed(report: Report, stage: str) -> Iterator[None]:
-    progress.begin(stage)
+    begin_stage(stage)
     start = time.perf_counter()
     yield
     report.seconds[stage] = time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""The report of a translation, for people and for tools."""
+"""Progress and report of a translation, for people and for tools."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import math
 import platform
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 
 FIXED_KEY = (
     "random numbers are the same in every run: a key is a constant of the program; pass it as an"
@@ -231,7 +232,32 @@ def _version(package: str) -> str:
         from hlo2onnx import __version__
 
         return __version__
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
     try:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
+
+
+Listener = Callable[[str], None]
+"""Takes the name of the stage that begins."""
+
+_LISTENER: ContextVar[Listener | None] = ContextVar("hlo2onnx_progress", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Reports the stages that begin within the block to a listener."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
+def begin_stage(stage: str) -> None:
+    """Tells the listener that a stage begins."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(stage)

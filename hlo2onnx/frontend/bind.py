@@ -13,8 +13,7 @@ from jax.tree_util import KeyPath
 
 from hlo2onnx.errors import SignatureError, UsageError
 from hlo2onnx.frontend.captured import Arrays, held_arrays, paths
-from hlo2onnx.frontend.input_arrays import input_array
-from hlo2onnx.frontend.port_names import argument_names, listed
+from hlo2onnx.frontend.ports import argument_names, input_array, listed
 from hlo2onnx.frontend.signature import (
     Bound,
     Leaf,

@@ -12,14 +12,12 @@ from typing import Any, Unpack
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx import progress
 from hlo2onnx.api import Keywords, Program, options_from
 from hlo2onnx.errors import UsageError
+from hlo2onnx.frontend.load import prepared
 from hlo2onnx.frontend.mlir.constants import densify
 from hlo2onnx.frontend.mlir.context import clone_module
-from hlo2onnx.frontend.mlir.functions import functions_of
-from hlo2onnx.frontend.mlir.specialize import make_main
-from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.mlir.functions import functions_of, make_main
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
 from hlo2onnx.reduction.case import Case
@@ -28,6 +26,7 @@ from hlo2onnx.reduction.outcome import Outcome, Request, Run
 from hlo2onnx.reduction.report import markdown
 from hlo2onnx.reduction.search import Search
 from hlo2onnx.reduction.worker import Worker
+from hlo2onnx.report import begin_stage
 from hlo2onnx.runtime.paths import check_list, is_whole, output_file, writing
 
 TIMEOUT = 60.0
@@ -190,7 +189,7 @@ class _Oracle:
         self._request = replace(self._request, verify=runs)
 
         def fails(other: Case) -> bool:
-            progress.begin(f"reduce: {other.ops} ops")
+            begin_stage(f"reduce: {other.ops} ops")
             return self.test(other).is_like(wanted)
 
         search = Search(case, fails, self._capture if runs else None)

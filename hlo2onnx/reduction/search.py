@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.frontend.mlir.specialize import large_constants_as_arguments
+from hlo2onnx.frontend.mlir.functions import large_constants_as_arguments
 from hlo2onnx.frontend.mlir.values import MlirValue, is_used, operations_in
 from hlo2onnx.reduction.case import Case
 from hlo2onnx.reduction.draft import Draft

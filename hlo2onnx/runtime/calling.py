@@ -13,8 +13,8 @@ from jax.tree_util import DictKey, GetAttrKey, KeyPath, PyTreeDef, SequenceKey, 
 
 from hlo2onnx.errors import SignatureError
 from hlo2onnx.frontend.captured import combined
-from hlo2onnx.frontend.input_arrays import host_array, is_key, key_impl, narrows, tensor_of
 from hlo2onnx.frontend.jax_lowered import constraints_of
+from hlo2onnx.frontend.ports import host_array, is_key, key_impl, narrows, tensor_of
 from hlo2onnx.frontend.signature import Leaf, Port, PyTree, Signature, Statics, Trees, key_paths
 from hlo2onnx.interface import tensors
 from hlo2onnx.interface.caller import Caller, FlatTrees, PlainTrees, bound_hints, known_types
