@@ -15,7 +15,7 @@ import pytest
 
 import hlo2onnx
 from hlo2onnx.frontend.load import load
-from hlo2onnx.runtime.calling import flatten_arguments
+from hlo2onnx.runtime.calling import caller_of
 
 X = np.array([1.0, -2.0, 0.5], np.float32)
 Pair = collections.namedtuple("Pair", ["left", "right"])
@@ -60,7 +60,7 @@ def test_dicts_lists_and_none() -> None:
 
 def test_arguments_in_a_list() -> None:
     signature = load(jax.jit(lambda x, y: x - y).lower(X, X)).signature
-    found = flatten_arguments(signature, [X, 2 * X], {})
+    found = caller_of(signature).arrays([X, 2 * X], {})
     np.testing.assert_array_equal(found, [X, 2 * X])
 
 

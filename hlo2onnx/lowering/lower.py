@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as oir
@@ -32,7 +31,7 @@ from hlo2onnx.ir.values import dtype_of, rank_of
 from hlo2onnx.lowering.context import Diagnosis, Parts
 from hlo2onnx.lowering.emitter import Emitter, NeedsOpset
 from hlo2onnx.lowering.functions import KeptFunctions, may_be_kept
-from hlo2onnx.lowering.registry import Registry, load_handlers
+from hlo2onnx.lowering.registry import load_handlers
 from hlo2onnx.lowering.shape_arithmetic import extent_contents, value_of
 from hlo2onnx.lowering.user_calls import user_handler
 from hlo2onnx.lowering.walker import Walker
@@ -185,21 +184,16 @@ def lower(
     calls = known_translations(options.custom_calls)
     functions = functions_of(module_operation)
     _check_size(functions, function, options)
-    lowering = _Lowering(
-        functions,
-        function,
-        signature,
-        options,
-        target,
-        report,
-        Constants(),
-        load_handlers().with_own(user_handler(*item) for item in calls.items()),
-        diagnosis,
-    )
+    registry = load_handlers().with_own(user_handler(*item) for item in calls.items())
+    constants = Constants()
     opset = options.opset or target.newer_opset
     while True:
+        graph = oir.Graph([], [], nodes=[], name=function, opset_imports={"": opset})
+        em = Emitter(graph, opset, options, target, report, constants)
+        kept = KeptFunctions() if options.functions == "keep" else None
+        walker = Walker(em, functions, registry, kept, diagnosis)
         try:
-            return lowering.attempt(opset)
+            return _translated(walker, function, signature)
         except NeedsOpset as needed:
             report.ops.clear()
             if diagnosis is not None:
@@ -221,57 +215,40 @@ STATES = "hlo2onnx.states"
 step."""
 
 
-@dataclass(frozen=True)
-class _Lowering:
-    """The parameters that stay the same when the lowering starts again with a newer opset."""
+def _translated(walker: Walker, name: str, signature: Signature) -> oir.Model:
+    """The model of a function, in the opset of the walker's emitter.
 
-    functions: Mapping[str, ir.Operation]
-    function: str
-    signature: Signature
-    options: Options
-    target: Target
-    report: Report
-    constants: Constants
-    registry: Registry
-    diagnosis: Diagnosis | None
-
-    def attempt(self, opset: int) -> oir.Model:
-        """The model in this opset.
-
-        Raises:
-            NeedsOpset: The program needs a newer one.
-            TranslationError: Ops that cannot be translated.
-        """
-        graph = oir.Graph([], [], nodes=[], name=self.function, opset_imports={"": opset})
-        em = Emitter(graph, opset, self.options, self.target, self.report, self.constants)
-        kept = KeptFunctions() if self.options.functions == "keep" else None
-        walker = Walker(em, self.functions, self.registry, kept, self.diagnosis)
-        function, signature = self.functions[self.function], self.signature
-        refusals = boundary_refusals(em, function, signature.inputs, "argument")
-        refusals += boundary_refusals(em, function, signature.outputs, "result")
-        if refusals:
-            raise TranslationError(refusals)
-        arguments = bind_inputs(em, function, signature)
-        output_names = reserve_names(em, signature.outputs)
-        results = walker.body(self.function, arguments)
-        if walker.refusals:
-            if self.diagnosis is None:
-                raise TranslationError(walker.refusals) from walker.cause
-            self.diagnosis.refusals += walker.refusals
-        bind_outputs(em, results, signature.outputs, output_names)
-        if em.draws and Dependence(graph).repeats(em.draws):
-            self.report.note(FIXED_KEY)
-        self.report.opset = em.opset
-        aliases = {
-            str(graph.outputs[place].name): str(graph.inputs[index].name)
-            for index, place in signature.aliases.items()
-        }
-        model = oir.Model(
-            graph,
-            ir_version=ir_version(em.opset),
-            producer_name="hlo2onnx",
-            metadata_props={STATES: json.dumps(aliases)} if aliases else None,
-            functions=kept.as_functions() if kept else (),
-        )
-        em.forget()
-        return model
+    Raises:
+        NeedsOpset: The program needs a newer one.
+        TranslationError: Ops that cannot be translated.
+    """
+    em, kept = walker.em, walker.kept
+    graph, function = em.main_graph, walker.context.functions[name]
+    refusals = boundary_refusals(em, function, signature.inputs, "argument")
+    refusals += boundary_refusals(em, function, signature.outputs, "result")
+    if refusals:
+        raise TranslationError(refusals)
+    arguments = bind_inputs(em, function, signature)
+    output_names = reserve_names(em, signature.outputs)
+    results = walker.body(name, arguments)
+    if walker.refusals:
+        if walker.diagnosis is None:
+            raise TranslationError(walker.refusals) from walker.cause
+        walker.diagnosis.refusals += walker.refusals
+    bind_outputs(em, results, signature.outputs, output_names)
+    if em.draws and Dependence(graph).repeats(em.draws):
+        em.report.note(FIXED_KEY)
+    em.report.opset = em.opset
+    aliases = {
+        str(graph.outputs[place].name): str(graph.inputs[index].name)
+        for index, place in signature.aliases.items()
+    }
+    model = oir.Model(
+        graph,
+        ir_version=ir_version(em.opset),
+        producer_name="hlo2onnx",
+        metadata_props={STATES: json.dumps(aliases)} if aliases else None,
+        functions=kept.as_functions() if kept else (),
+    )
+    em.forget()
+    return model

@@ -75,17 +75,6 @@ def loaded_caller(description: Description, types: Iterable[type]) -> Caller:
     return Caller(description, LoadedTrees(description, known_types(types)))
 
 
-def flatten_arguments(
-    signature: Signature, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
-) -> list[np.ndarray]:
-    """Converts arguments to one array per input of the program, and checks them.
-
-    Raises:
-        SignatureError: Structure, shape or type of an argument does not fit.
-    """
-    return caller_of(signature).arrays(tuple(args), kwargs)
-
-
 def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, int]:
     """The values of the symbols in the inputs' shapes.
 

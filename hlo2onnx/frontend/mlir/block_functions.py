@@ -160,15 +160,17 @@ Body = Callable[[list[MlirValue]], list[MlirValue]]
 """Makes the ops of a function at the insertion point, from its arguments; returns its results."""
 
 
-def add_function(module: ir.Operation, types: Sequence[ir.Type], body: Body) -> list[ir.Type]:
-    """Adds a public function `NAME` to a module; returns the types of its results."""
+def add_function(
+    module: ir.Operation, types: Sequence[ir.Type], body: Body, name: str = NAME
+) -> list[ir.Type]:
+    """Adds a public function to a module; returns the types of its results."""
     top = module.regions[0].blocks[0]
     with module.context, ir.Location.unknown():
         with ir.InsertionPoint(top):
             function = ir.Operation.create(
                 "func.func",
                 attributes={
-                    "sym_name": ir.StringAttr.get(NAME),
+                    "sym_name": ir.StringAttr.get(name),
                     "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
                 },
                 regions=1,
