@@ -163,7 +163,7 @@ def test_the_shipped_modules_translate() -> None:
             function, args = example.build(**example.small)
             source = load(jax.jit(function).lower(*args))
         # The inputs are the example's own: a variance, for one, must not be random.
-        arrays = caller_of(source.signature).arrays(args, {})
+        arrays = caller_of(source.signature).arrays(tuple(args), {})
         assert program.verify(*arrays).ok, example.name
 
 

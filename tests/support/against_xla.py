@@ -32,7 +32,7 @@ class Run:
         if inputs is None:
             rng = np.random.default_rng(0)
             inputs = [random_array(port, rng) for port in signature.inputs]
-        self.inputs = caller_of(signature).arrays(inputs, {})
+        self.inputs = caller_of(signature).arrays(tuple(inputs), {})
         check_model(self.program.model_proto)
         assert not known_conditions(self.program.model_proto)
         self.expected = Reference(source)(self.inputs)

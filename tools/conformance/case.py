@@ -221,7 +221,7 @@ def _translate_and_compare(
     """
     with clock("translate"):
         signature = load(translated).signature
-        inputs = caller_of(signature).arrays(arguments, {})
+        inputs = caller_of(signature).arrays(tuple(arguments), {})
         program = hlo2onnx.translate(translated, dump=folder, target=place.target)
         proto = program.model_proto
         content = proto.SerializeToString()
