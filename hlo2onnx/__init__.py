@@ -24,12 +24,11 @@ if TYPE_CHECKING:
         WriteError,
     )
     from hlo2onnx.loading import load
-    from hlo2onnx.program import OnnxProgram
-    from hlo2onnx.programs import OnnxPrograms
+    from hlo2onnx.program import OnnxProgram, OnnxPrograms
     from hlo2onnx.reduction.reduce import Reduction, reduce
     from hlo2onnx.report import Report
     from hlo2onnx.runtime.profiling import Profile
-    from hlo2onnx.runtime.state import StateArray
+    from hlo2onnx.runtime.stepping import StateArray
     from hlo2onnx.verify.compare import Verification
     from hlo2onnx.verify.divergence import Divergence
 
@@ -73,12 +72,11 @@ _HOMES = {
     "hlo2onnx.command.check": ("Check", "check"),
     "hlo2onnx.custom_calls": ("CustomOp", "custom_call", "expand_custom_call"),
     "hlo2onnx.loading": ("load",),
-    "hlo2onnx.program": ("OnnxProgram",),
-    "hlo2onnx.programs": ("OnnxPrograms",),
+    "hlo2onnx.program": ("OnnxProgram", "OnnxPrograms"),
     "hlo2onnx.reduction.reduce": ("Reduction", "reduce"),
     "hlo2onnx.report": ("Report",),
     "hlo2onnx.runtime.profiling": ("Profile",),
-    "hlo2onnx.runtime.state": ("StateArray",),
+    "hlo2onnx.runtime.stepping": ("StateArray",),
     "hlo2onnx.verify.compare": ("Verification",),
 }
 """Modules of names. All other names are errors. `hlo2onnx.runtime` runs where JAX is not installed,

@@ -17,8 +17,8 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
-from hlo2onnx.frontend.port_names import positional_names
-from hlo2onnx.frontend.prepare import parameters_of, prepared
+from hlo2onnx.frontend.load import parameters_of, prepared
+from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.options import (
     Bind,
@@ -34,9 +34,8 @@ from hlo2onnx.options import (
     names,
 )
 from hlo2onnx.pipeline import run_stages
-from hlo2onnx.program import OnnxProgram
-from hlo2onnx.programs import OnnxPrograms
-from hlo2onnx.runtime.output_paths import output_folder
+from hlo2onnx.program import OnnxProgram, OnnxPrograms
+from hlo2onnx.runtime.paths import output_folder
 
 Text: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview
 Program: TypeAlias = Text | ir.Module | Lowered | Traced | Exported

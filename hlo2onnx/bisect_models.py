@@ -10,16 +10,16 @@ import onnx
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UsageError
+from hlo2onnx.frontend.load import prepared
 from hlo2onnx.frontend.mlir.context import clone_module
-from hlo2onnx.frontend.port_names import positional_names
-from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import lowered_module
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.runtime.calling import caller_of
-from hlo2onnx.runtime.reading import reading_model
+from hlo2onnx.runtime.paths import reading_model
 from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.diagnosis import Compared, compared

@@ -15,7 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from hlo2onnx import progress
 from hlo2onnx.command.arguments import parser
 from hlo2onnx.command.output import Console, Results, port_types, summary, write_model, write_report
 from hlo2onnx.command.paths import STANDARD, Outputs, check_file, checked_outputs
@@ -33,6 +32,7 @@ from hlo2onnx.errors import (
     UsageError,
 )
 from hlo2onnx.options import DUMP_VARIABLE
+from hlo2onnx.report import begin_stage, listening
 
 if TYPE_CHECKING:
     from hlo2onnx.api import Keywords
@@ -106,7 +106,7 @@ def _run(arguments: argparse.Namespace, results: Results) -> int:
             quiet=arguments.quiet, verbose=arguments.verbose, to_stderr=bool(outputs.stdout)
         ) as console,
         redirect_stdout(sys.stderr if outputs.stdout else sys.stdout),
-        progress.listening(console.begin),
+        listening(console.begin),
     ):
         try:
             return _translate(arguments, source, outputs, facts, results, console, stdout)
@@ -130,7 +130,7 @@ def _translate(
 ) -> int:
     # The reference is XLA on the CPU. Do not start other devices.
     os.environ["JAX_PLATFORMS"] = "cpu"
-    progress.begin("import")
+    begin_stage("import")
     from hlo2onnx.api import translate
     from hlo2onnx.frontend.specialize import check_names, symbols_of
     from hlo2onnx.raising.rule_names import rules_named
@@ -140,7 +140,7 @@ def _translate(
         return _check(arguments, source, facts, console)
     if outputs.reduced is not None:
         return _reduce(arguments, source, outputs.reduced, facts, console)
-    progress.begin("load")
+    begin_stage("load")
     program = results.program = translate(source, **_keywords(arguments))
     facts["report"] = program.report.as_dict()
     facts["inputs"] = port_types(program.model.graph.inputs)
@@ -163,7 +163,7 @@ def _profile(
     arguments: argparse.Namespace, program: OnnxProgram, outputs: Outputs, console: Console
 ) -> Profile:
     """Measures the model; prints and draws the profile."""
-    progress.begin("profile")
+    begin_stage("profile")
     found = program.profile()
     if arguments.profile:
         console.show(f"\n{found}")
@@ -241,7 +241,7 @@ def _verify(
     console: Console,
 ) -> int:
     """Compares with XLA, and prints the outcome; returns the exit code."""
-    progress.begin("verify")
+    begin_stage("verify")
     options = verify_options(arguments, program.input_names)
     verification = program.verify(**options, intermediates=arguments.bisect)
     results.verification = verification

@@ -11,8 +11,8 @@ import jax
 import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
-from hlo2onnx.frontend.port_names import positional_names
-from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.load import prepared
+from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import Port, PyTree
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.interface.description import Description
@@ -20,11 +20,10 @@ from hlo2onnx.interface.tensors import Tensor
 from hlo2onnx.options import Bind, CallbackPolicy, DenormalPolicy, Dynamic, Options, names
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.report import Report
-from hlo2onnx.runtime.arguments import check_list, path_of
 from hlo2onnx.runtime.calling import describe
 from hlo2onnx.runtime.loading import described
 from hlo2onnx.runtime.metadata import source_hash
-from hlo2onnx.runtime.reading import reading_model
+from hlo2onnx.runtime.paths import check_list, path_of, reading_model
 from hlo2onnx.runtime.sessions import Providers
 
 

@@ -16,8 +16,9 @@ from hlo2onnx.errors import UsageError
 from hlo2onnx.frontend.mlir.context import parse_module
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
+from hlo2onnx.runtime.files import MODEL_BYTES
 from hlo2onnx.runtime.saving import weight_bytes
-from hlo2onnx.runtime.serializing import MAX_MODEL_BYTES, to_proto
+from hlo2onnx.runtime.serializing import to_proto
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ def model_bytes(model: oir.Model) -> bytes:
     Raises:
         UsageError: It is too large for a protobuf.
     """
-    if weight_bytes(model) > MAX_MODEL_BYTES:
+    if weight_bytes(model) > MODEL_BYTES:
         raise UsageError("a model of more than 2 GB cannot be pickled: save and load it instead")
     content: bytes = to_proto(model).SerializeToString()
     return content

@@ -13,7 +13,6 @@ from pathlib import Path
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
-from hlo2onnx import progress
 from hlo2onnx.errors import LoadError, TranslationError, UsageError
 from hlo2onnx.frontend.mlir.callbacks import ASSERTION, assertions, drop_effects
 from hlo2onnx.frontend.mlir.normalize import normalized
@@ -34,7 +33,7 @@ from hlo2onnx.ir.weight_storage import (
 )
 from hlo2onnx.ir.weights import name_weights
 from hlo2onnx.limitations import CALLBACK_TARGETS
-from hlo2onnx.lowering.diagnosis import Diagnosis
+from hlo2onnx.lowering.context import Diagnosis
 from hlo2onnx.lowering.lower import lower
 from hlo2onnx.options import Options, ir_version
 from hlo2onnx.raising import inline_branches, raise_model
@@ -43,9 +42,9 @@ from hlo2onnx.raising.explanation import Explainer, Explanation, RuleLog
 from hlo2onnx.raising.half_in_f32 import compute_in_f32
 from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.rules import RULES
-from hlo2onnx.report import Report, WeightSizes
+from hlo2onnx.report import Report, WeightSizes, begin_stage
 from hlo2onnx.runtime.metadata import describe_model
-from hlo2onnx.runtime.output_paths import output_folder, writing
+from hlo2onnx.runtime.paths import output_folder, writing
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.legalize.opsets import oldest_opset
@@ -67,17 +66,16 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         TranslationError: The program holds ops that cannot be translated.
         UsageError: The target or opset does not exist.
     """
-    target = _target(options)
-    report = Report(source=source.description, target=target.name)
-    dump = _Dump(options.dump)
-    with _without_collections(), dump.rule_log() as log:
-        model, ledger = _raised(source, options, target, report, dump, log)
-        _finish(model, options, target, report, log)
+    run = _Translation(source, options)
+    report, run.dump = run.report, _Dump(options.dump)
+    with _without_collections(), run.dump.rule_log() as run.watch:
+        model, ledger = run.raised()
+        run.finish(model)
         report.weights = WeightSizes(*ledger.sizes(model))
         describe_model(model, source, report)
-        if is_for_one_thread(model, target.costs):
+        if is_for_one_thread(model, run.target.costs):
             model.metadata_props.update(one_thread())
-        dump.model("legalize", model)
+        run.dump.model("legalize", model)
     for graph in each_graph(model):
         report.nodes.update(node.op_type for node in all_nodes(graph))
     _LOG.debug("translated %s: %s", source, report)
@@ -96,15 +94,130 @@ def explain_rule(source: Source, options: Options, name: str) -> Explanation:
     if not isinstance(name, str):
         raise UsageError(f"{name!r} is no name of a rule, such as 'softmax'")
     (rule,) = rules_named([name]).values()
-    target, explainer = _target(options), Explainer(rule)
+    run = _Translation(source, options)
+    run.watch = explainer = Explainer(rule)
     if rule.name in rules_named(options.without, retired=True):
         return explainer.explanation("it is switched off by without=")
     if rule.drops_nan and options.nan == "xla":
         return explainer.explanation('it is switched off by nan="xla", as it does not keep NaN')
-    report = Report(source=source.description, target=target.name)
     with _without_collections():
-        _raised(source, options, target, report, _Dump(None), explainer)
+        run.raised()
         return explainer.explanation()
+
+
+def diagnose(source: Source, options: Options) -> tuple[oir.Model | None, Report, Diagnosis]:
+    """Translates a loaded program as far as possible.
+
+    Returns:
+        The model, perhaps with values of no node and not fit for the target; None if its inputs or
+        outputs are refused. All refusals are in the diagnosis.
+
+    Raises:
+        LoadError: The program nests regions or calls too deeply.
+        UsageError: The target or opset does not exist.
+    """
+    run = _Translation(source, options)
+    diagnosis = Diagnosis(_REPORTED_NODES)
+    with _without_collections():
+        try:
+            model = run.lowered(diagnosis)
+        except TranslationError as error:  # inputs or outputs
+            diagnosis.refusals += error.refusals
+            return None, run.report, diagnosis
+        try:
+            run.raise_(model)
+            run.legalize(model)
+        except TranslationError as error:
+            diagnosis.refusals += error.refusals
+        except Exception as error:
+            if not diagnosis.refusals:
+                raise
+            kind = type(error).__name__
+            run.report.note(f"the rest is not checked for the target: {kind}: {error}")
+    return model, run.report, diagnosis
+
+
+_REPORTED_NODES = 100
+"""Nodes that one op becomes, from which it is reported."""
+
+
+class _Translation:
+    """The stages of one translation.
+
+    Attributes:
+        target, report: Of this translation.
+        dump: Receives the result of each stage.
+        watch: Sees the rules.
+
+    Raises:
+        UsageError: The target or opset does not exist.
+    """
+
+    def __init__(self, source: Source, options: Options) -> None:
+        self.source = source
+        self.options = options
+        self.target = _target(options)
+        self.report = Report(source=source.description, target=self.target.name)
+        self.dump = _Dump(None)
+        self.watch: Watch | None = None
+
+    def raised(self) -> tuple[oir.Model, WeightLedger]:
+        """The model after normalize, lower and raise, and its weights before the last."""
+        model = self.lowered()
+        self.dump.model("lower", model)
+        ledger = WeightLedger(model)
+        self.raise_(model)
+        self.dump.model("raise", model)
+        return model, ledger
+
+    def lowered(self, diagnosis: Diagnosis | None = None) -> oir.Model:
+        """The model after the stages normalize and lower."""
+        source, report = self.source, self.report
+        for text in source.notes:
+            report.note(text)
+        self.dump.module("load", source.module.operation)
+        with _timed(report, "normalize"):
+            module = _lowered_module(source, self.target, report)
+        self.dump.module("normalize", module)
+        with _timed(report, "lower"), _depth_limited():
+            name, signature = source.function, source.signature
+            return lower(module, name, signature, self.options, self.target, report, diagnosis)
+
+    def raise_(self, model: oir.Model) -> None:
+        """Rewrites a model by the rules, in place."""
+        options, target, report = self.options, self.target, self.report
+        with _timed(report, "raise"), _depth_limited():
+            for part in _parts(model):
+                compute_in_f32(part, target, options.half, report)
+                raise_model(part, target, options.without, report, options.nan, self.watch)
+        if options.opset is None:
+            _choose_opset(model, target, report)
+
+    def legalize(self, model: oir.Model) -> None:
+        """Makes a model that the target runs, in place."""
+        options, target, report = self.options, self.target, self.report
+        with _timed(report, "legalize"), _depth_limited():
+            for part in _parts(model):
+                legalize(part, target, options.half, report, options.nan)
+                inline_branches(part, target, self.watch)
+
+    def finish(self, model: oir.Model) -> None:
+        """Makes a model that the target runs, and names its values and weights."""
+        self.legalize(model)
+        for graph in each_graph(model):
+            restore_names(graph)
+        if self.target.flags.inlines_branches:
+            conceal_conditions(model)
+        _store_half_weights(model, self.report)
+        finish_functions(model)
+        if self.options.weights_dtype is not None:
+            _store_weights(model, self.options.weights_dtype, self.report)
+        if origins := name_weights(model.graph):
+            model.metadata_props[WEIGHTS] = json.dumps(origins)
+        name_layers(model.graph)
+        for value in model.graph.outputs:
+            if value.shape is not None:  # inner values share theirs, and a user may change these
+                value.shape = value.shape.copy()
 
 
 _IGNORE_NAN = frozenset({"GRU", "LSTM", "MaxPool", "QuantizeLinear", "RNN"})
@@ -123,53 +236,6 @@ def may_ignore_nan(model: oir.Model, options: Options, report: Report) -> bool:
     )
 
 
-def _raised(
-    source: Source,
-    options: Options,
-    target: Target,
-    report: Report,
-    dump: _Dump,
-    watch: Watch | None,
-) -> tuple[oir.Model, WeightLedger]:
-    """The model after the stages normalize, lower and raise, and its weights before the last."""
-    model = _lowered(source, options, target, report, dump)
-    dump.model("lower", model)
-    ledger = WeightLedger(model)
-    _raise(model, options, target, report, watch)
-    dump.model("raise", model)
-    return model, ledger
-
-
-def _lowered(
-    source: Source,
-    options: Options,
-    target: Target,
-    report: Report,
-    dump: _Dump,
-    diagnosis: Diagnosis | None = None,
-) -> oir.Model:
-    """The model after the stages normalize and lower."""
-    for text in source.notes:
-        report.note(text)
-    dump.module("load", source.module.operation)
-    with _timed(report, "normalize"):
-        module = _lowered_module(source, target, report)
-    dump.module("normalize", module)
-    with _timed(report, "lower"), _depth_limited():
-        return lower(module, source.function, source.signature, options, target, report, diagnosis)
-
-
-def _raise(
-    model: oir.Model, options: Options, target: Target, report: Report, watch: Watch | None
-) -> None:
-    with _timed(report, "raise"), _depth_limited():
-        for part in _parts(model):
-            compute_in_f32(part, target, options.half, report)
-            raise_model(part, target, options.without, report, options.nan, watch)
-    if options.opset is None:
-        _choose_opset(model, target, report)
-
-
 def _choose_opset(model: oir.Model, target: Target, report: Report) -> None:
     """Gives a model the oldest of the target's usual opsets that has all of its operators.
 
@@ -185,51 +251,6 @@ def _choose_opset(model: oir.Model, target: Target, report: Report) -> None:
     for graph in graphs:
         graph.opset_imports[""] = opset
     model.ir_version, report.opset = ir_version(opset), opset
-
-
-_REPORTED_NODES = 100
-"""Nodes that one op becomes, from which it is reported."""
-
-
-def diagnose(source: Source, options: Options) -> tuple[oir.Model | None, Report, Diagnosis]:
-    """Translates a loaded program as far as possible.
-
-    Returns:
-        The model, perhaps with values of no node and not fit for the target; None if its inputs or
-        outputs are refused. All refusals are in the diagnosis.
-
-    Raises:
-        LoadError: The program nests regions or calls too deeply.
-        UsageError: The target or opset does not exist.
-    """
-    target = _target(options)
-    report = Report(source=source.description, target=target.name)
-    diagnosis = Diagnosis(_REPORTED_NODES)
-    with _without_collections():
-        try:
-            model = _lowered(source, options, target, report, _Dump(None), diagnosis)
-        except TranslationError as error:  # inputs or outputs
-            diagnosis.refusals += error.refusals
-            return None, report, diagnosis
-        try:
-            _raise(model, options, target, report, None)
-            _legalize(model, options, target, report, None)
-        except TranslationError as error:
-            diagnosis.refusals += error.refusals
-        except Exception as error:
-            if not diagnosis.refusals:
-                raise
-            report.note(f"the rest is not checked for the target: {type(error).__name__}: {error}")
-    return model, report, diagnosis
-
-
-def _legalize(
-    model: oir.Model, options: Options, target: Target, report: Report, watch: Watch | None
-) -> None:
-    with _timed(report, "legalize"), _depth_limited():
-        for part in _parts(model):
-            legalize(part, target, options.half, report, options.nan)
-            inline_branches(part, target, watch)
 
 
 def lowered_module(source: Source, options: Options) -> ir.Operation:
@@ -255,27 +276,6 @@ def _lowered_module(source: Source, target: Target, report: Report) -> ir.Operat
         calls = _PYTHON_CALLS if call in CALLBACK_TARGETS else f"calls of @{call}"
         report.note(f"{calls} are left out: nothing reads their results")
     return module
-
-
-def _finish(
-    model: oir.Model, options: Options, target: Target, report: Report, watch: Watch | None
-) -> None:
-    """Makes a model that the target runs, and names its values and weights."""
-    _legalize(model, options, target, report, watch)
-    for graph in each_graph(model):
-        restore_names(graph)
-    if target.flags.inlines_branches:
-        conceal_conditions(model)
-    _store_half_weights(model, report)
-    finish_functions(model)
-    if options.weights_dtype is not None:
-        _store_weights(model, options.weights_dtype, report)
-    if origins := name_weights(model.graph):
-        model.metadata_props[WEIGHTS] = json.dumps(origins)
-    name_layers(model.graph)
-    for value in model.graph.outputs:
-        if value.shape is not None:  # inner values share theirs, and a user may change these
-            value.shape = value.shape.copy()
 
 
 def _parts(model: oir.Model) -> Iterator[oir.Model]:
@@ -347,7 +347,7 @@ def _without_collections() -> Iterator[None]:
 
 @contextmanager
 def _timed(report: Report, stage: str) -> Iterator[None]:
-    progress.begin(stage)
+    begin_stage(stage)
     start = time.perf_counter()
     yield
     report.seconds[stage] = time.perf_counter() - start

@@ -35,13 +35,12 @@ from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.report import Report
 from hlo2onnx.runtime import saving
 from hlo2onnx.runtime.calling import caller_of, loaded_caller
-from hlo2onnx.runtime.data_files import default_data
-from hlo2onnx.runtime.graph_only import stored_apart
+from hlo2onnx.runtime.files import default_data
 from hlo2onnx.runtime.metadata import updated_in_place
-from hlo2onnx.runtime.output_paths import output_file
+from hlo2onnx.runtime.paths import output_file, output_folder
 from hlo2onnx.runtime.profiling import Profile, profile
 from hlo2onnx.runtime.profiling.optimized_nodes import model_nodes
-from hlo2onnx.runtime.saving import save_models, weight_bytes, write_for_runtime
+from hlo2onnx.runtime.saving import save_models, stored_apart, weight_bytes, write_for_runtime
 from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.runtime.sessions import Providers
 from hlo2onnx.verify.inputs import random_array
@@ -338,3 +337,44 @@ class OnnxProgram(Verified):
             f"<OnnxProgram of {self.report.source}: {', '.join(self.input_names)} ->"
             f" {', '.join(self.output_names)}>"
         )
+
+
+class OnnxPrograms(Mapping[str, OnnxProgram]):
+    """Programs by name, as `hlo2onnx.translate({"prefill": ..., "decode": ...})` gives them."""
+
+    def __init__(self, programs: Mapping[str, OnnxProgram]) -> None:
+        self._programs = dict(programs)
+
+    def __getitem__(self, name: str) -> OnnxProgram:
+        return self._programs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._programs)
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def save(
+        self, folder: str | Path, *, weights: str = "weights.data", strip: bool = False
+    ) -> None:
+        """Writes `<name>.onnx` for each program and one file of weights, each weight once.
+
+        All files are written before the first model is replaced. If the save is killed in the
+        moment between two models, each of them is whole, the old one or the new one.
+
+        Args:
+            folder: The folder, which must exist.
+            weights: Name of the file of weights. A hash of its content is put before the suffix:
+                `weights-<hash>.data`.
+            strip: Whether to leave out metadata and doc strings, as in `OnnxProgram.save`.
+
+        Raises:
+            UsageError: There is no such folder.
+            WriteError: A file cannot be written. The text names it and the reason.
+        """
+        folder = output_folder(folder)
+        models = {folder / f"{name}.onnx": item.model for name, item in self._programs.items()}
+        save_models(models, folder / weights, strip)
+
+    def __repr__(self) -> str:
+        return f"<OnnxPrograms {', '.join(self._programs)}>"

@@ -1,12 +1,15 @@
-"""The report of a translation, for people and for tools."""
+"""Progress and report of a translation, for people and for tools."""
 
 from __future__ import annotations
 
 import json
 import math
+import platform
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 FIXED_KEY = (
@@ -208,3 +211,53 @@ def _note(text: str, width: int, lines: int | None) -> str:
 def _counts(counter: Counter[str], link: str = "") -> list[str]:
     ordered = sorted(counter.items(), key=lambda item: (-item[1], item[0]))
     return [f"{count} {link}{name}" for name, count in ordered]
+
+
+PACKAGES = ("hlo2onnx", "jax", "jaxlib", "onnx", "onnxruntime", "numpy")
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages, of Python and of the platform."""
+    found = {name: _version(name) for name in PACKAGES}
+    return found | {"python": platform.python_version(), "platform": platform.platform()}
+
+
+def versions_text() -> str:
+    """The same in one line."""
+    return ", ".join(f"{name} {version}" for name, version in versions().items())
+
+
+def _version(package: str) -> str:
+    if package == "hlo2onnx":
+        from hlo2onnx import __version__
+
+        return __version__
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+Listener = Callable[[str], None]
+"""Takes the name of the stage that begins."""
+
+_LISTENER: ContextVar[Listener | None] = ContextVar("hlo2onnx_progress", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Reports the stages that begin within the block to a listener."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
+def begin_stage(stage: str) -> None:
+    """Tells the listener that a stage begins."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(stage)

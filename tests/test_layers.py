@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("hlo2onnx", "dialect_handlers")
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "progress", "report"),
+    ("errors", "report"),
     ("custom_calls", "limitations"),
     ("interface", "options", "ir"),
     ("frontend",),
@@ -27,7 +27,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("dialect_handlers", "pickling", "pipeline"),
     ("verify",),
     ("program",),
-    ("programs",),
     ("api", "bisect_models", "loading"),
     ("command", "reduction"),
     ("cli", "compat"),

@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 
 import hlo2onnx
-from hlo2onnx.frontend.load import load
-from hlo2onnx.runtime.calling import flatten_arguments
 
 X = np.array([1.0, -2.0, 0.5], np.float32)
 Pair = collections.namedtuple("Pair", ["left", "right"])
@@ -56,12 +54,6 @@ def _same(got: Any, want: Any) -> None:
 
 def test_dicts_lists_and_none() -> None:
     agrees(lambda p: [p["a"] + 1, None, {"b": p["c"][1], "x": ()}], {"a": X, "c": [None, X]})
-
-
-def test_arguments_in_a_list() -> None:
-    signature = load(jax.jit(lambda x, y: x - y).lower(X, X)).signature
-    found = flatten_arguments(signature, [X, 2 * X], {})
-    np.testing.assert_array_equal(found, [X, 2 * X])
 
 
 def test_namedtuple() -> None:

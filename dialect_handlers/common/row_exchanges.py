@@ -17,9 +17,9 @@ from jax.lax import linalg
 from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.jax_lowered import from_lowered
+from hlo2onnx.frontend.mlir.block_functions import same_regions
 from hlo2onnx.frontend.mlir.functions import functions_of
 from hlo2onnx.frontend.mlir.normalize import normalized
-from hlo2onnx.frontend.mlir.same_computation import same_regions
 from hlo2onnx.ir.values import shape_of, static_shape
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter

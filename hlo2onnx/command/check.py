@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack, overload
 
-from hlo2onnx import progress
 from hlo2onnx.api import Keywords, Program, split_keywords
 from hlo2onnx.command.opaque_weights import (
     OPERATOR,
@@ -19,12 +18,12 @@ from hlo2onnx.command.opaque_weights import (
 )
 from hlo2onnx.command.slow_parts import SlowPart, slow_parts
 from hlo2onnx.errors import Refusal, TranslationError, UsageError
-from hlo2onnx.frontend.port_names import positional_names
-from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.load import prepared
+from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import diagnose
-from hlo2onnx.report import to_json
+from hlo2onnx.report import begin_stage, to_json
 from hlo2onnx.targets import load_target
 
 
@@ -139,7 +138,7 @@ def _checked(
         weights_dtype=None,
         custom_calls={**options.custom_calls, TARGET: OPERATOR},
     )
-    progress.begin("load")
+    begin_stage("load")
     stripped = _text_without_weights(source)
     given = source if stripped is None else stripped
     loaded = prepared(given, args, kwargs, positional_names(source), options)

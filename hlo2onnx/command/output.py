@@ -13,11 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from hlo2onnx import progress
 from hlo2onnx.command.paths import Outputs
 from hlo2onnx.errors import WriteError
-from hlo2onnx.report import entry, shortened, to_json
-from hlo2onnx.runtime.output_paths import writing
+from hlo2onnx.report import begin_stage, entry, shortened, to_json
+from hlo2onnx.runtime.paths import writing
 
 if TYPE_CHECKING:
     import onnx_ir as oir
@@ -167,7 +166,7 @@ def write_model(
         WriteError: The file cannot be written.
     """
     if outputs.model is not None:
-        progress.begin("save")
+        begin_stage("save")
         program.save(outputs.model, strip=strip)
     elif outputs.stdout == "-o":
         from hlo2onnx.runtime import serializing

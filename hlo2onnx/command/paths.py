@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hlo2onnx.errors import UsageError
-from hlo2onnx.runtime.data_files import is_data_of
-from hlo2onnx.runtime.output_paths import check_writable, output_file, output_folder
+from hlo2onnx.runtime.files import is_data_of
+from hlo2onnx.runtime.paths import check_writable, output_file, output_folder
 
 STANDARD = "-"
 """Standard input or output, as an argument."""

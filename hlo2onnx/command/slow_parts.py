@@ -13,7 +13,7 @@ from hlo2onnx.ir.functions import each_graph
 from hlo2onnx.ir.op_families import LOOPS
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import attributes_of, const_of
-from hlo2onnx.lowering.diagnosis import Expansion
+from hlo2onnx.lowering.context import Expansion
 from hlo2onnx.targets.costs import Costs
 
 _LOOP_NODES = 20_000

@@ -18,9 +18,8 @@ import onnx_ir as oir
 from hlo2onnx.compat.input_specs import ArgumentError, input_specs, parameter_specs
 from hlo2onnx.custom_calls import libraries_of
 from hlo2onnx.errors import UsageError
-from hlo2onnx.frontend.layouts import channels_to_second, with_channels_second
-from hlo2onnx.frontend.port_names import with_names
-from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.load import prepared
+from hlo2onnx.frontend.ports import channels_to_second, with_channels_second, with_names
 from hlo2onnx.frontend.signature import (
     Signature,
     key_name,

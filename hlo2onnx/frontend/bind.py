@@ -13,8 +13,7 @@ from jax.tree_util import KeyPath
 
 from hlo2onnx.errors import SignatureError, UsageError
 from hlo2onnx.frontend.captured import Arrays, held_arrays, paths
-from hlo2onnx.frontend.input_arrays import input_array
-from hlo2onnx.frontend.port_names import argument_names, listed
+from hlo2onnx.frontend.ports import argument_names, input_array, listed
 from hlo2onnx.frontend.signature import (
     Bound,
     Leaf,
@@ -193,34 +192,26 @@ def _argument(
         value: The value to bind.
     """
     key, position = keys[0], _dynamic_position(trees, keys[1])
+    names: dict[Place, str | None] = {}
     for leaf, path in zip(trees.in_leaves, paths, strict=True):
-        place = _place(path)
-        name = None
+        name = names.setdefault(_place(path), None)
         if leaf.port is not None:
             name = signature.inputs[leaf.port].name.split("/")[0]
-        if key == name or place == (1, key) or place == (0, position):
-            return place
+            names[_place(path)] = name
+        if name is not None and name == key:
+            return _place(path)
     empty = _without_leaves(trees)
-    for found in empty:
-        if found in ((1, key), (0, position)):
-            return found
+    for place in (*names, *empty):
+        if place in ((1, key), (0, position)):
+            return place
     if not jax.tree.leaves(value) and len(empty) == 1:  # lowered programs name leaves only
         return empty[0]
-    known = _known(signature, trees, paths)
+    names |= dict.fromkeys(empty)
+    places = sorted(names, key=lambda place: (place[0], str(place[1])))
+    known = [names[place] or place[1] for place in places]
     raise UsageError(
         f"bind= names the argument {key!r}, which the program does not have: {listed(known)}"
     )
-
-
-def _known(signature: Signature, trees: Trees, paths: Sequence[KeyPath]) -> list[str | int]:
-    """The names of the arguments; the positions of those without one."""
-    names: dict[Place, str | int] = {place: place[1] for place in _without_leaves(trees)}
-    for leaf, path in zip(trees.in_leaves, paths, strict=True):
-        place = _place(path)
-        if leaf.port is not None:
-            names[place] = signature.inputs[leaf.port].name.split("/")[0]
-        names.setdefault(place, place[1])
-    return [names[place] for place in sorted(names, key=lambda place: (place[0], str(place[1])))]
 
 
 def _without_leaves(trees: Trees) -> list[Place]:

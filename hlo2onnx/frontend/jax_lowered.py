@@ -12,6 +12,7 @@ from dataclasses import replace
 import jax
 
 from hlo2onnx.errors import LoadError, SignatureError, UsageError
+from hlo2onnx.frontend.advice import advice_for, narrowed
 from hlo2onnx.frontend.captured import (
     combined,
     held_arrays,
@@ -24,9 +25,8 @@ from hlo2onnx.frontend.captured import (
     with_jax_arrays,
     with_weights,
 )
-from hlo2onnx.frontend.example_arguments import advice_for, narrowed
 from hlo2onnx.frontend.mlir.attributes import text_of
-from hlo2onnx.frontend.port_names import positional_names
+from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import (
     NO_STATICS,
     Aval,

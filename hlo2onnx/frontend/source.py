@@ -11,8 +11,7 @@ from jaxlib.mlir import ir
 from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.frontend.mlir.attributes import text_of
 from hlo2onnx.frontend.mlir.context import clone_module
-from hlo2onnx.frontend.mlir.functions import argument_attributes, functions_of
-from hlo2onnx.frontend.mlir.specialize import specialize
+from hlo2onnx.frontend.mlir.functions import argument_attributes, functions_of, specialize
 from hlo2onnx.frontend.signature import PyTree, Signature
 
 

@@ -14,9 +14,8 @@ from hlo2onnx.errors import OtherResultsError, UsageError
 from hlo2onnx.frontend.mlir.callbacks import has_callbacks
 from hlo2onnx.frontend.mlir.constants import densify
 from hlo2onnx.frontend.mlir.context import clone_module, parse_module
-from hlo2onnx.frontend.mlir.functions import function_type
+from hlo2onnx.frontend.mlir.functions import function_type, make_main, specialize
 from hlo2onnx.frontend.mlir.passes import refined
-from hlo2onnx.frontend.mlir.specialize import make_main, specialize
 from hlo2onnx.frontend.mlir.types import element_type, numpy_type
 from hlo2onnx.frontend.signature import Port, PyTree, Signature
 from hlo2onnx.frontend.source import Source, find_function

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.tree_util import DictKey, KeyPath, PyTreeDef, SequenceKey
 
 from hlo2onnx.errors import UsageError
-from hlo2onnx.frontend.port_names import argument_names, leaf_name, listed, positional_names
+from hlo2onnx.frontend.ports import argument_names, leaf_name, listed, positional_names
 from hlo2onnx.frontend.signature import PyTree, key_name
 from hlo2onnx.frontend.specialize import check_constraints, scope_of
 from hlo2onnx.ir.dims import evaluate, parse

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,18 @@ KNOWN_SHAPES = 4096
 """Limit of the sets of shapes that are remembered as checked."""
 
 
-class Trees(Protocol):
-    """The pytrees of a program's arguments and results."""
+class FlatTrees:
+    """Arguments and results of a program without pytrees: arrays. Base class of those with.
+
+    Args:
+        description: The signature.
+        narrows: Whether 64-bit arrays become 32-bit arrays if an input needs that.
+    """
+
+    def __init__(self, description: Description, narrows: bool = False) -> None:
+        self._inputs = description.inputs
+        self._outputs = description.outputs
+        self._narrows = narrows
 
     def flatten(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Sequence[PyTree]:
         """One leaf per input.
@@ -34,9 +44,19 @@ class Trees(Protocol):
         Raises:
             SignatureError: The arguments have another structure.
         """
+        if kwargs:
+            raise SignatureError("a StableHLO program takes positional arguments only")
+        if len(args) != len(self._inputs):
+            shown = [f"{port.name}: {port}" for port in self._inputs]
+            raise SignatureError(
+                f"the program takes {len(shown)} arguments, not {len(args)}:"
+                f" {', '.join(shown) or 'none'}"
+            )
+        return args
 
     def unflatten(self, leaves: Sequence[Any]) -> PyTree:
-        """The results with these leaves."""
+        """The array or a tuple of arrays."""
+        return leaves[0] if len(leaves) == 1 else tuple(leaves)
 
     def to_host(self, leaf: PyTree, place: int) -> PyTree:
         """A leaf that is no numpy array, as something that numpy can convert.
@@ -44,9 +64,11 @@ class Trees(Protocol):
         Raises:
             SignatureError: It has another type than the input of this place.
         """
+        return leaf
 
     def narrows(self) -> bool:
         """Whether 64-bit arrays become 32-bit arrays if an input needs that."""
+        return self._narrows
 
 
 class Caller:
@@ -60,7 +82,7 @@ class Caller:
         trees: Flattens arguments and builds results.
     """
 
-    def __init__(self, description: Description, trees: Trees) -> None:
+    def __init__(self, description: Description, trees: FlatTrees) -> None:
         self.description = description
         self.trees = trees
         self._inputs = description.inputs
@@ -173,44 +195,6 @@ class Caller:
 
 def _must(port: Tensor) -> str:
     return f"argument {port.name} must have shape {dims_text(port.shape)}"
-
-
-class FlatTrees:
-    """Arguments and results of a program without pytrees: arrays.
-
-    Args:
-        description: The signature.
-        narrows: Whether 64-bit arrays become 32-bit arrays if an input needs that.
-    """
-
-    def __init__(self, description: Description, narrows: bool = False) -> None:
-        self._inputs = description.inputs
-        self._outputs = description.outputs
-        self._narrows = narrows
-
-    def flatten(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Sequence[PyTree]:
-        """One leaf per input."""
-        if kwargs:
-            raise SignatureError("a StableHLO program takes positional arguments only")
-        if len(args) != len(self._inputs):
-            shown = [f"{port.name}: {port}" for port in self._inputs]
-            raise SignatureError(
-                f"the program takes {len(shown)} arguments, not {len(args)}:"
-                f" {', '.join(shown) or 'none'}"
-            )
-        return args
-
-    def unflatten(self, leaves: Sequence[Any]) -> PyTree:
-        """The array or a tuple of arrays."""
-        return leaves[0] if len(leaves) == 1 else tuple(leaves)
-
-    def to_host(self, leaf: PyTree, place: int) -> PyTree:
-        """The leaf itself."""
-        return leaf
-
-    def narrows(self) -> bool:
-        """Whether 64-bit arrays become 32-bit arrays if an input needs that."""
-        return self._narrows
 
 
 class PlainTrees(FlatTrees):

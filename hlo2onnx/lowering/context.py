@@ -1,12 +1,14 @@
-"""The surroundings of an op in the program, and the interface of the walk over the program."""
+"""The surroundings of an op, the interface of the walk, and what a check learns."""
 
 # No `from __future__ import annotations`: pdoc cannot resolve a named tuple's types from strings.
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
+from hlo2onnx.errors import Refusal
 from hlo2onnx.frontend.mlir.locations import Callers, Origin
 from hlo2onnx.frontend.mlir.values import MlirValue
 from hlo2onnx.ir.notes import Path
@@ -79,3 +81,37 @@ class Translator(Protocol):
         self, function: Callable[..., Any], arguments: Sequence[Parts], keywords: Mapping[str, Any]
     ) -> list[Parts]:
         """See `Emitter.through_jax`."""
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """An op that became many nodes.
+
+    Attributes:
+        op: Name of the op; for a custom call with its target.
+        types: Types of its operands and results.
+        where: Source line and JAX scope.
+        nodes: How many nodes it became, those in subgraphs included.
+        scope: The scope of these nodes: their names begin with it.
+    """
+
+    op: str
+    types: str
+    where: str
+    nodes: int
+    scope: str
+
+
+@dataclass
+class Diagnosis:
+    """Findings of a lowering. With one, the lowering does not raise an error for refused ops.
+
+    Attributes:
+        refusals: The ops that cannot be translated.
+        expansions: The ops without regions that became at least `fewest` nodes.
+        fewest: See there.
+    """
+
+    fewest: float
+    refusals: list[Refusal] = field(default_factory=list)
+    expansions: list[Expansion] = field(default_factory=list)

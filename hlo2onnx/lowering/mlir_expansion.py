@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.frontend.mlir.block_functions import add_function
 from hlo2onnx.frontend.mlir.passes import EXPAND_CHLO, EXPAND_COMPLEX, run_pipeline
+from hlo2onnx.frontend.mlir.values import MlirValue
 from hlo2onnx.lowering.op import Op
 
 _ON_WHOLE_TENSORS = frozenset(
@@ -82,30 +82,14 @@ def _module_of(
     op: Op,
     operand_types: list[ir.Type],
     result_types: list[ir.Type],
-    attributes: Mapping[str, ir.Attribute],
+    attributes: dict[str, ir.Attribute],
 ) -> ir.Module:
     """A module whose main applies the op, on these types, to its arguments."""
-    with op.operation.context, ir.Location.unknown() as unknown:
+
+    def body(arguments: list[MlirValue]) -> list[MlirValue]:
+        return list(ir.Operation.create(op.name, result_types, arguments, attributes).results)
+
+    with op.operation.context, ir.Location.unknown():
         module = ir.Module.create()
-        function_type = ir.FunctionType.get(operand_types, result_types)
-        with ir.InsertionPoint(module.body):
-            function = ir.Operation.create(
-                "func.func",
-                attributes={
-                    "sym_name": ir.StringAttr.get("main"),
-                    "function_type": ir.TypeAttr.get(function_type),
-                },
-                regions=1,
-            )
-        block = function.regions[0].blocks.append(
-            *operand_types, arg_locs=[unknown] * len(operand_types)
-        )
-        with ir.InsertionPoint(block):
-            copy = ir.Operation.create(
-                op.name,
-                results=result_types,
-                operands=list(block.arguments),
-                attributes=dict(attributes),
-            )
-            ir.Operation.create("func.return", operands=list(copy.results))
+    add_function(module.operation, operand_types, body, "main")
     return module

@@ -8,7 +8,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.attributes import to_python
-from hlo2onnx.frontend.mlir.dynamic_calls import operands_of
+from hlo2onnx.frontend.mlir.passes import operands_of
 from hlo2onnx.frontend.mlir.types import Dim, is_complex, shape_of
 from hlo2onnx.frontend.mlir.values import MlirValue
 

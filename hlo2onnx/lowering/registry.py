@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -11,12 +12,13 @@ from importlib import metadata
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from traceback import extract_tb
+from types import CodeType
 from typing import Any, Literal, get_args
 
-from hlo2onnx.errors import Hlo2OnnxError, InternalError, PluginError
+from hlo2onnx.custom_calls import CustomOp
+from hlo2onnx.errors import Hlo2OnnxError, InternalError, PluginError, UnsupportedOp
 from hlo2onnx.frontend.mlir.locations import Frame
-from hlo2onnx.lowering.op import call_key
-from hlo2onnx.lowering.plugins import Plugin, name_of, plugin_of
+from hlo2onnx.lowering.op import Op, call_key
 
 ENTRY_POINTS = "hlo2onnx.handlers"
 """The group of entry points under which packages register handlers: each names a module."""
@@ -27,6 +29,27 @@ tensors as (re, im) pairs. "parts": it only moves data and is applied to re and 
 it passes on whole values with all their parts (see `Emitter.parts`)."""
 
 _OP_NAME = re.compile(r"[a-z_][\w]*\.[\w.-]+( @.+)?")
+
+
+_OWN = frozenset({"hlo2onnx", "dialect_handlers"})
+"""The packages whose handlers are part of hlo2onnx."""
+
+_TO_FUNCTIONS = "return one array for each result of the call, of its shape and element type"
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """The origin of a handler outside hlo2onnx.
+
+    Attributes:
+        title: The beginning of its errors: "the handler acme.handlers.swish (acme/handlers.py:12)".
+        filename: The file of its code; "" if there is none.
+        advice: Advice about wrong results, if it differs from the default.
+    """
+
+    title: str
+    filename: str
+    advice: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,6 +200,88 @@ def _fault(handler: Handler, what: str, advice: str) -> Hlo2OnnxError:
     if handler.plugin is None:
         return InternalError(f"{name_of(handler.function)}: {what}; {advice}")
     return PluginError(f"{handler.plugin.title} cannot be registered: {what}\n  next   {advice}")
+
+
+_OF_NO_MEANING = frozenset({"result_layout", "xla_shape"})
+"""Attributes that XLA's exporters add to any op: the memory layout of its result and XLA's name of
+its type."""
+
+
+def read_attributes(handler: Handler, op: Op) -> dict[str, Any]:
+    """The attributes the handler reads, as Python values.
+
+    Raises:
+        UnsupportedOp: The op has an attribute that the handler does not know, or lacks one that it
+            needs.
+    """
+    values = {}
+    for name in op.attribute_names:
+        if name in handler.reads or (handler.reads_rest and name not in handler.ignores):
+            values[name] = op.attribute(name)
+        elif name not in handler.ignores and name not in _OF_NO_MEANING:
+            raise UnsupportedOp(f"unknown attribute {name} = {op.attribute(name)}")
+    if not handler.required.issubset(values):
+        missing = handler.required - values.keys()
+        raise UnsupportedOp(f"attribute {', '.join(sorted(missing))} is missing")
+    return values
+
+
+# -- the origin of handlers ---
+
+
+def plugin_of(author: Any, target: str = "") -> Plugin | None:
+    """The plug-in of a handler; None for a handler of hlo2onnx.
+
+    Args:
+        author: The handler's function, or the JAX function or `CustomOp` that a user gave.
+        target: The target of the user's custom call.
+    """
+    if isinstance(author, CustomOp):
+        title = f"the CustomOp({author.domain!r}, {author.op_type!r}) for @{target}"
+        place = place_of(author.attributes) if callable(author.attributes) else None
+        return Plugin(title, place.filename if place else "")
+    function = _plain(author)
+    module = getattr(function, "__module__", None) or "?"
+    if not target and module.partition(".")[0] in _OWN:
+        return None
+    place = place_of(function)
+    filename = place.filename if place else ""
+    if target:
+        return Plugin(f"the function {name_of(function)} for @{target}", filename, _TO_FUNCTIONS)
+    return Plugin(f"the handler {name_of(function)}", filename)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """A function's module, name and place: "acme.handlers.swish (acme/handlers.py:12)"."""
+    function = _plain(function)
+    module = getattr(function, "__module__", None) or "?"
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    place = place_of(function)
+    return f"{module}.{name}" + (f" ({place.source})" if place else "")
+
+
+def place_of(function: Callable[..., Any]) -> Frame | None:
+    """Where a function begins; None where Python does not know."""
+    code = _code(_plain(function))
+    return None if code is None else Frame(code.co_filename, code.co_firstlineno)
+
+
+def _plain(function: Callable[..., Any]) -> Any:
+    """The function under decorators and `functools.partial`."""
+    function = inspect.unwrap(function)
+    while isinstance(function, functools.partial):
+        function = inspect.unwrap(function.func)
+    return function
+
+
+def _code(function: object) -> CodeType | None:
+    if not hasattr(function, "__code__") and callable(function):
+        function = type(function).__call__
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+# -- installed handlers ---
 
 
 @cache

@@ -14,8 +14,7 @@ from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CALLED, CustomCall, call_key
-from hlo2onnx.lowering.plugins import plugin_of
-from hlo2onnx.lowering.registry import Handler
+from hlo2onnx.lowering.registry import Handler, plugin_of
 
 
 def user_handler(target: str, translation: Translation) -> Handler:

@@ -11,8 +11,8 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
 from hlo2onnx.frontend.mlir.callbacks import is_callback, way_out
-from hlo2onnx.frontend.mlir.dynamic_calls import fault_of
 from hlo2onnx.frontend.mlir.locations import Callers, Origin, OriginReader
+from hlo2onnx.frontend.mlir.passes import fault_of
 from hlo2onnx.frontend.mlir.shardings import SHARDINGS, boundary_attributes
 from hlo2onnx.frontend.mlir.types import TensorType, parts_of
 from hlo2onnx.frontend.mlir.values import MlirValue, leading_to
@@ -20,15 +20,13 @@ from hlo2onnx.ir.names import MODULES
 from hlo2onnx.ir.notes import ARGUMENTS, CALLEE, Path, note_held, note_origin
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import limitation_of
-from hlo2onnx.lowering.context import Context, Parts
-from hlo2onnx.lowering.diagnosis import Diagnosis, Expansion
+from hlo2onnx.lowering.context import Context, Diagnosis, Expansion, Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.functions import KeptFunctions
-from hlo2onnx.lowering.handler_attributes import read_attributes
 from hlo2onnx.lowering.mlir_expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
-from hlo2onnx.lowering.plugin_errors import run_handler
-from hlo2onnx.lowering.registry import Handler, Registry
+from hlo2onnx.lowering.plugins import run_handler
+from hlo2onnx.lowering.registry import Handler, Registry, read_attributes
 from hlo2onnx.lowering.shape_arithmetic import (
     evaluated,
     evaluated_call,

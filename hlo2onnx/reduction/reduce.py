@@ -12,23 +12,20 @@ from typing import Any, Unpack
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx import progress
 from hlo2onnx.api import Keywords, Program, options_from
 from hlo2onnx.errors import UsageError
+from hlo2onnx.frontend.load import prepared
 from hlo2onnx.frontend.mlir.constants import densify
 from hlo2onnx.frontend.mlir.context import clone_module
-from hlo2onnx.frontend.mlir.functions import functions_of
-from hlo2onnx.frontend.mlir.specialize import make_main
-from hlo2onnx.frontend.prepare import prepared
+from hlo2onnx.frontend.mlir.functions import functions_of, make_main
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
 from hlo2onnx.reduction.draft import Case, Draft
 from hlo2onnx.reduction.search import Search
 from hlo2onnx.reduction.testing import TITLES, Outcome, Request
 from hlo2onnx.reduction.worker import ask, outcome_of
-from hlo2onnx.runtime.arguments import check_list, is_whole
-from hlo2onnx.runtime.output_paths import output_file, writing
-from hlo2onnx.runtime.versions import versions
+from hlo2onnx.report import begin_stage, versions
+from hlo2onnx.runtime.paths import check_list, is_whole, output_file, writing
 
 TIMEOUT = 60.0
 """Seconds for one test of a program."""
@@ -194,7 +191,7 @@ class _Oracle:
         self._request = replace(self._request, verify=runs)
 
         def fails(other: Case) -> bool:
-            progress.begin(f"reduce: {other.ops} ops")
+            begin_stage(f"reduce: {other.ops} ops")
             return self.test(other).is_like(wanted)
 
         search = Search(case, fails, self._capture if runs else None)

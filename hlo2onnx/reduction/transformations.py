@@ -13,9 +13,8 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.attributes import keys_of, text_of
-from hlo2onnx.frontend.mlir.functions import CALLEES, functions_of
+from hlo2onnx.frontend.mlir.functions import CALLEES, functions_of, large_constants_as_arguments
 from hlo2onnx.frontend.mlir.passes import run_pipeline
-from hlo2onnx.frontend.mlir.specialize import large_constants_as_arguments
 from hlo2onnx.frontend.mlir.types import is_tensor
 from hlo2onnx.frontend.mlir.untaken_branches import replace_by_block
 from hlo2onnx.frontend.mlir.values import (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from hlo2onnx.runtime.loading import Program, load
-    from hlo2onnx.runtime.state import StateArray
+    from hlo2onnx.runtime.stepping import StateArray
 
 __all__ = [
     "Hlo2OnnxError",

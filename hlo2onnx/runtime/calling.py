@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jax.tree_util import KeyPath, PyTreeDef
+from jax.tree_util import DictKey, GetAttrKey, KeyPath, PyTreeDef, SequenceKey, default_registry
 
 from hlo2onnx.errors import SignatureError
 from hlo2onnx.frontend.captured import combined
-from hlo2onnx.frontend.input_arrays import host_array, is_key, key_impl, narrows, tensor_of
 from hlo2onnx.frontend.jax_lowered import constraints_of
+from hlo2onnx.frontend.ports import host_array, is_key, key_impl, narrows, tensor_of
 from hlo2onnx.frontend.signature import Leaf, Port, PyTree, Signature, Statics, Trees, key_paths
 from hlo2onnx.interface import tensors
 from hlo2onnx.interface.caller import Caller, FlatTrees, PlainTrees, bound_hints, known_types
 from hlo2onnx.interface.description import Description
+from hlo2onnx.interface.pytrees import Json
 from hlo2onnx.interface.tensors import FLOAT0, Tensor
 from hlo2onnx.ir.dims import free_symbols
-from hlo2onnx.runtime.structures import arguments_structure, results_structure, shown
 
 
 def describe(signature: Signature, in_place: Sequence[int] = ()) -> Description:
@@ -72,17 +73,6 @@ def loaded_caller(description: Description, types: Iterable[type]) -> Caller:
     if description.arguments is None:
         return Caller(description, JaxLeaves(description))
     return Caller(description, LoadedTrees(description, known_types(types)))
-
-
-def flatten_arguments(
-    signature: Signature, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
-) -> list[np.ndarray]:
-    """Converts arguments to one array per input of the program, and checks them.
-
-    Raises:
-        SignatureError: Structure, shape or type of an argument does not fit.
-    """
-    return caller_of(signature).arrays(tuple(args), kwargs)
 
 
 def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, int]:
@@ -302,3 +292,93 @@ def from_model(ports: Sequence[Port], arrays: Sequence[np.ndarray]) -> list[np.n
     """The model's outputs in the program's types and layouts: the reverse of `to_model`."""
     pairs = zip(ports, arrays, strict=True)
     return [tensors.from_model(array, tensor_of(port)) for port, array in pairs]
+
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Mark:
+    """Stands for an array in a pytree."""
+
+    leaf: Leaf
+
+
+def arguments_structure(trees: Trees) -> Json:
+    """The structure of `(args, kwargs)`: two lists of pairs of a name and a node."""
+    marked = jax.tree_util.tree_unflatten(trees.in_tree, map(_Mark, trees.in_leaves))
+    if trees.statics.objects is not None:
+        marked = combined(marked, trees.statics.objects)
+    args, kwargs = marked
+    return [
+        ["args", [_node(item) for item in args]],
+        ["kwargs", [[name, _node(item)] for name, item in kwargs.items()]],
+    ]
+
+
+def results_structure(trees: Trees) -> Json:
+    """The structure of the results."""
+    return _node(jax.tree_util.tree_unflatten(trees.out_tree, map(_Mark, trees.out_leaves)))
+
+
+def _node(tree: PyTree) -> Json:
+    if isinstance(tree, _Mark):
+        return "unused" if tree.leaf.port is None else tree.leaf.port
+    if tree is None:
+        return None
+    if type(tree) in (list, tuple):
+        return {type(tree).__name__: [_node(item) for item in tree]}
+    if type(tree) in (dict, collections.OrderedDict, collections.defaultdict):
+        return {"dict": [[_key(key), _node(item)] for key, item in tree.items()]}
+    of = f"{type(tree).__module__}.{type(tree).__qualname__}"
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        fields = [[name, _node(item)] for name, item in zip(tree._fields, tree, strict=True)]
+        return {"class": of, "kind": "namedtuple", "fields": fields}
+    flat = default_registry.flatten_one_level_with_keys(tree)
+    if flat is None:
+        return {"object": shown(tree)}
+    pairs = list(flat[0])
+    fields = [[_name(key, place), _node(item)] for place, (key, item) in enumerate(pairs)]
+    found = {"class": of, "kind": _kind([key for key, _ in pairs]), "fields": fields}
+    static = _static(tree, {str(name) for name, _ in fields})
+    return found | ({"static": static} if static else {})
+
+
+def _kind(keys: list[Any]) -> str:
+    if keys and all(isinstance(key, DictKey) for key in keys):
+        return "mapping"
+    return "object" if keys and all(isinstance(key, GetAttrKey) for key in keys) else "sequence"
+
+
+def _name(key: Any, place: int) -> Json:
+    if isinstance(key, GetAttrKey):
+        return key.name
+    if isinstance(key, DictKey):
+        return _key(key.key)
+    return key.idx if isinstance(key, SequenceKey) else place
+
+
+def _key(key: object) -> Json:
+    """A key of a dict; a tuple as a list. Others are shown: such a dict has no equal in JSON."""
+    if isinstance(key, tuple):
+        return [_key(item) for item in key]
+    return key if isinstance(key, _SCALARS) else shown(key)
+
+
+def _static(tree: PyTree, fields: set[str]) -> Mapping[str, Json]:
+    """The other fields of a dataclass, where JSON has their values."""
+    if not dataclasses.is_dataclass(tree):
+        return {}
+    values = {
+        item.name: getattr(tree, item.name, None)
+        for item in dataclasses.fields(tree)
+        if item.name not in fields
+    }
+    return {name: value for name, value in values.items() if isinstance(value, _SCALARS)}
+
+
+def shown(value: object) -> str:
+    """A short text without addresses in memory, which differ from run to run."""
+    name = getattr(value, "__qualname__", None)
+    text = str(name) if name else repr(value)
+    return type(value).__name__ if " at 0x" in text else text[:80]

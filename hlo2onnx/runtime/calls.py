@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from hlo2onnx.errors import SignatureError
 from hlo2onnx.interface.caller import Caller
 from hlo2onnx.interface.pytrees import PyTree
-from hlo2onnx.runtime.arguments import check_count, check_libraries
-from hlo2onnx.runtime.lazy import Lazy
+from hlo2onnx.runtime.paths import check_count, check_libraries
 from hlo2onnx.runtime.sessions import (
     OrtProgram,
     Providers,
@@ -25,6 +25,29 @@ from hlo2onnx.runtime.stepping import Stepper
 
 if TYPE_CHECKING:
     import onnxruntime as ort
+
+
+T = TypeVar("T")
+
+
+class Lazy(Generic[T]):
+    """A value that the first call makes.
+
+    Threads that call at once get the same value: one makes it, the others wait. If `make` raises
+    an error, the next call tries again.
+    """
+
+    def __init__(self) -> None:
+        self._made: tuple[T] | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, make: Callable[[], T]) -> T:
+        """Returns the value, made by `make` if there is none yet."""
+        if self._made is None:
+            with self._lock:
+                if self._made is None:
+                    self._made = (make(),)
+        return self._made[0]
 
 
 class CallableProgram(ABC):

@@ -11,8 +11,8 @@ from typing import Any
 from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.interface.caller import Caller, FlatTrees, PlainTrees, check_types, known_types
 from hlo2onnx.interface.description import Description
-from hlo2onnx.runtime.arguments import path_of
 from hlo2onnx.runtime.calls import CallableProgram
+from hlo2onnx.runtime.paths import path_of
 from hlo2onnx.runtime.sessions import OrtProgram, Providers
 
 

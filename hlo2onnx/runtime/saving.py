@@ -1,4 +1,4 @@
-"""Save models, with their weights inside or in one file beside them.
+"""Save models, with their weights inside, in one file beside them, or left out.
 
 A path has the old model until it has the new one. Models that share a file of weights have equal
 weights there once.
@@ -16,17 +16,26 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
-from hlo2onnx.runtime.data_files import (
+from hlo2onnx.ir.weights import weight_of
+from hlo2onnx.runtime.files import (
+    NewFile,
     data_name,
     default_data,
     earlier_data,
+    folder_lock,
     has_content,
     remove_unused,
+    target_of,
 )
-from hlo2onnx.runtime.graph_only import references_apart, weight_names
-from hlo2onnx.runtime.output_paths import output_file, writing
-from hlo2onnx.runtime.replacing import NewFile, folder_lock, target_of
-from hlo2onnx.runtime.serializing import Buffer, Writable, large_weights, write_model, write_tensor
+from hlo2onnx.runtime.paths import output_file, writing
+from hlo2onnx.runtime.serializing import (
+    SMALL_BYTES,
+    Buffer,
+    Writable,
+    large_weights,
+    write_model,
+    write_tensor,
+)
 
 EXTERNAL_DATA_BYTES = 1 << 30
 """Models with more weight bytes get external data. A protobuf has at most 2 GB."""
@@ -238,15 +247,7 @@ class _Layout:
     def references(self, model: oir.Model, data: Path) -> dict[str, oir.TensorProtocol]:
         """References of a model to the file, by the names of the weights."""
         return {
-            name: oir.ExternalTensor(
-                data.name,
-                self._starts[id(tensor)],
-                tensor.nbytes,
-                tensor.dtype,
-                shape=oir.Shape(tensor.shape.numpy()),
-                name=name,
-                base_dir=data.parent,
-            )
+            name: _reference(name, tensor, data, self._starts[id(tensor)])
             for name, tensor in large_weights(model).items()
         }
 
@@ -266,3 +267,42 @@ def _content_key(tensor: oir.TensorProtocol) -> tuple[object, ...]:
     array = np.ascontiguousarray(tensor.numpy())
     digest = hashlib.blake2b(array.view(np.uint8).data if array.size else b"").digest()
     return str(tensor.dtype), tuple(tensor.shape), digest
+
+
+def stored_apart(model: oir.Model) -> dict[str, oir.TensorProtocol]:
+    """The weights of a model, and its other large constants, by name."""
+    return {
+        str(value.name): value.const_value
+        for value in model.graph.initializers.values()
+        if value.const_value is not None
+        and (weight_of(value) is not None or value.const_value.nbytes >= SMALL_BYTES)
+    }
+
+
+def references_apart(model: oir.Model, data: Path) -> dict[str, oir.TensorProtocol]:
+    """References to weights in a file that does not exist, by name.
+
+    Args:
+        model: The model.
+        data: The path of that file, in the folder of the model.
+    """
+    return {name: _reference(name, tensor, data, 0) for name, tensor in stored_apart(model).items()}
+
+
+def _reference(name: str, tensor: oir.TensorProtocol, data: Path, start: int) -> oir.ExternalTensor:
+    """A reference to the bytes of a tensor at a place in a file."""
+    return oir.ExternalTensor(
+        data.name,
+        start,
+        tensor.nbytes,
+        tensor.dtype,
+        shape=oir.Shape(tensor.shape.numpy()),
+        name=name,
+        base_dir=data.parent,
+    )
+
+
+def weight_names(model: oir.Model) -> list[str]:
+    """The names of the weights of a model."""
+    values = model.graph.initializers.items()
+    return [name for name, value in values if weight_of(value) is not None]

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from hlo2onnx.errors import NotInstalledError, OverBudgetError, UsageError, VerificationError
+from hlo2onnx.interface.description import advised_threads
 from hlo2onnx.interface.tensors import numpy_dtype
-from hlo2onnx.runtime.arguments import check_count, check_libraries
 from hlo2onnx.runtime.denormals import FlushingThread
-from hlo2onnx.runtime.model_metadata import advised_threads
+from hlo2onnx.runtime.paths import check_count, check_libraries
 
 if TYPE_CHECKING:
     import onnx

@@ -15,7 +15,7 @@ import numpy as np
 
 from hlo2onnx.errors import OverBudgetError, VerificationError
 from hlo2onnx.frontend.mlir.types import numpy_type
-from hlo2onnx.runtime.adapters.kinds import WORKERS
+from hlo2onnx.runtime.adapters.installed import WORKERS
 from hlo2onnx.runtime.adapters.process import Answer, Runtime, StartError, Tensor
 from hlo2onnx.verify.xla import ELEMENT_TYPES, XlaProgram, XlaRun
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.frontend.input_arrays import tensor_of
+from hlo2onnx.frontend.ports import tensor_of
 from hlo2onnx.frontend.signature import Port
 from hlo2onnx.interface.extents import Extent
 from hlo2onnx.interface.tensors import Tensor

@@ -12,8 +12,8 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from hlo2onnx.runtime.output_paths import output_file, writing
-from hlo2onnx.runtime.versions import versions_text
+from hlo2onnx.report import versions_text
+from hlo2onnx.runtime.paths import output_file, writing
 from hlo2onnx.verify.markup import facts, json_for_script, section, table
 
 VENDORED = (

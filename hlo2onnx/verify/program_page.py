@@ -10,9 +10,8 @@ from html import escape
 
 import onnx_ir as oir
 
-from hlo2onnx.report import Report
+from hlo2onnx.report import Report, versions_text
 from hlo2onnx.runtime.profiling.results import Profile
-from hlo2onnx.runtime.versions import versions_text
 from hlo2onnx.verify.compare import Verification
 from hlo2onnx.verify.graph import dtype_name, graph_data
 from hlo2onnx.verify.markup import Markup, bullets, facts, section, table, text_of

@@ -13,9 +13,9 @@ from hlo2onnx.errors import OverBudgetError, UsageError, VerificationError
 from hlo2onnx.frontend.mlir.callbacks import drop_effects
 from hlo2onnx.frontend.mlir.constants import densify
 from hlo2onnx.frontend.mlir.context import clone_module
+from hlo2onnx.frontend.mlir.functions import large_constants_as_arguments, make_main
 from hlo2onnx.frontend.mlir.passes import flatten_results, replace_calls
 from hlo2onnx.frontend.mlir.quantization import is_quantized, quantized_to_math
-from hlo2onnx.frontend.mlir.specialize import large_constants_as_arguments, make_main
 from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.frontend.mlir.values import operations_of
 from hlo2onnx.frontend.source import Source, find_function

@@ -19,8 +19,8 @@ from jaxlib.mlir import ir
 from hlo2onnx.frontend.mlir.expose_values import Opener
 from hlo2onnx.frontend.mlir.types import element_type, numpy_type, shape_of
 from hlo2onnx.frontend.mlir.values import operations_of
-from hlo2onnx.lowering.jax_expansions import function_of
 from hlo2onnx.lowering.op import CUSTOM_CALL, CustomCall
+from hlo2onnx.lowering.through_jax import function_of
 from hlo2onnx.verify.decompositions import Decomposition, decomposition_of
 from hlo2onnx.verify.xla import Compile, XlaProgram, module_bytecode
 

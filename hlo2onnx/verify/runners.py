@@ -13,8 +13,7 @@ import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import NotInstalledError, UsageError, VerificationError
-from hlo2onnx.runtime.adapters.installed import is_module, is_version, named, started
-from hlo2onnx.runtime.adapters.kinds import CPU, KINDS
+from hlo2onnx.runtime.adapters.installed import CPU, KINDS, is_module, is_version, named, started
 from hlo2onnx.runtime.adapters.process import Runtime, array_of, tensor_of
 from hlo2onnx.runtime.denormals import can_flush
 from hlo2onnx.runtime.sessions import DEFAULT_PROVIDERS, OrtProgram, Providers, onnxruntime

@@ -12,7 +12,7 @@ import numpy as np
 from hlo2onnx.errors import UsageError
 from hlo2onnx.frontend.signature import PyTree, Signature
 from hlo2onnx.frontend.specialize import check_names, symbols_of
-from hlo2onnx.runtime.arguments import is_whole
+from hlo2onnx.runtime.paths import is_whole
 from hlo2onnx.verify.budget import SECONDS
 
 Sizes: TypeAlias = Mapping[str, int]

@@ -17,7 +17,7 @@ from jaxlib.mlir import ir
 import hlo2onnx
 from hlo2onnx.frontend.load import load
 from hlo2onnx.ir.op_families import ELEMENTWISE
-from hlo2onnx.runtime.calling import flatten_arguments
+from hlo2onnx.runtime.calling import caller_of
 from hlo2onnx.runtime.sessions import check_model
 from tools.fuzzing.structure import known_conditions
 
@@ -163,7 +163,7 @@ def test_the_shipped_modules_translate() -> None:
             function, args = example.build(**example.small)
             source = load(jax.jit(function).lower(*args))
         # The inputs are the example's own: a variance, for one, must not be random.
-        arrays = flatten_arguments(source.signature, args, {})
+        arrays = caller_of(source.signature).arrays(tuple(args), {})
         assert program.verify(*arrays).ok, example.name
 
 

@@ -12,7 +12,7 @@ import pytest
 from flax import linen
 
 import hlo2onnx
-from hlo2onnx.frontend.dropped import DROPOUT
+from hlo2onnx.frontend.advice import DROPOUT
 
 X = np.ones((2, 3), np.float32)
 

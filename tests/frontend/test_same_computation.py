@@ -6,8 +6,8 @@ import pytest
 from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.files import from_string
+from hlo2onnx.frontend.mlir.block_functions import same_regions
 from hlo2onnx.frontend.mlir.functions import functions_of
-from hlo2onnx.frontend.mlir.same_computation import same_regions
 
 _PROGRAM = """
 func.func public @main(%x: tensor<f32>) -> tensor<f32> {{

@@ -17,7 +17,7 @@ from hlo2onnx.frontend.signature import Leaf, Trees
 from hlo2onnx.interface.caller import known_types
 from hlo2onnx.interface.pytrees import builder, flattener
 from hlo2onnx.interface.tensors import STORED_AS_BITS
-from hlo2onnx.runtime.structures import results_structure
+from hlo2onnx.runtime.calling import results_structure
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
 

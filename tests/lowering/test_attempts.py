@@ -14,8 +14,8 @@ from jax import lax
 
 import dialect_handlers.common.threefry as threefry
 import hlo2onnx
+from hlo2onnx.lowering import lower
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.lowering.lower import _Lowering
 
 X = np.linspace(-2, 2, 6, dtype=np.float32)
 
@@ -43,7 +43,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[None
 
 def test_the_opset_is_raised_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is the one of a lowering that starts again."""
-    attempts = counted(monkeypatch, _Lowering, "attempt")
+    attempts = counted(monkeypatch, lower, "_translated")
     lowered = jax.jit(bits).lower(X)
     program = hlo2onnx.translate(lowered)
     assert len(attempts) == 1
@@ -59,7 +59,7 @@ def test_the_opset_is_raised_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_answers_that_differ_start_the_lowering_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node may depend on what the target runs in the opset that is tried first."""
-    attempts = counted(monkeypatch, _Lowering, "attempt")
+    attempts = counted(monkeypatch, lower, "_translated")
     first = Emitter.operand
 
     def asking(em: Emitter, *arguments: Any) -> oir.Value:

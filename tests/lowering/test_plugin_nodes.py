@@ -71,21 +71,18 @@ def misspelled(em: Emitter, op: Op) -> Any:
     return em.relu(em.operand(op))
 
 
-TYPES = "types=[(onnx_ir.DataType.FLOAT, (2, 3))]"
+TYPES = "types=[em.result_type(op).value_type]"
+INVALID = "that is not valid in opset 23 of ONNX: "
 NODES = [
     (without_types, "made a node Unique without types= at ", TYPES),
     (of_another_domain, "made a node com.microsoft::QuickGelu without types= at ", TYPES),
     (type_without_shape, "types= has the entry 'f32', not one (onnx_ir.DataType, shape)", ""),
     (types_of_one_output, "types= has 1 entries for 2 outputs, not one (onnx_ir.DataType", ""),
-    (unknown_operator, "made a node Reluu, an operator that opset 23", "use Relu;"),
-    (unknown_attribute, "with the attribute beta, which it does not have", "attributes are alpha"),
-    (
-        attribute_of_another_type,
-        "the attribute alpha = 'steep', which has the type STRING",
-        "FLOAT",
-    ),
-    (without_attribute, "made a node Cast without the attribute to", "that the operator requires"),
-    (without_operand, "made a node Add with 1 operand", "give it 2 operands"),
+    (unknown_operator, f"Reluu {INVALID}No Op registered for Reluu", "pass domain="),
+    (unknown_attribute, f"LeakyRelu {INVALID}Unrecognized attribute: beta", "attributes of"),
+    (attribute_of_another_type, "alpha'. Expected: 'FLOAT', actual: 'STRING'", "attributes of"),
+    (without_attribute, f"Cast {INVALID}Required attribute 'to' is missing", "attributes of"),
+    (without_operand, f"Add {INVALID}", "has input size 1 not in range [min=2, max=2]"),
     (of_another_type, "of the type FLOAT[2,3], but it computes FLOAT[3,2]", "without types="),
     (unlike_operands, "Add(FLOAT[2,3], DOUBLE[3]): ", "correct it there"),
     (operand_of_mlir, "operand 0 is a BlockArgument, not an onnx_ir.Value", ""),

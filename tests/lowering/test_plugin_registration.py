@@ -61,9 +61,9 @@ def test_two_real_results_are_no_complex_one() -> None:
 
 
 OPERATORS = [
-    (CustomOp("", "Reluu"), "made a node Reluu, an operator that opset 23", "use Relu"),
-    (CustomOp("", "LeakyRelu", {"alpha": "x"}), "has the type STRING", "the type FLOAT"),
-    (CustomOp("", "Add"), "made a node Add with 1 operand", "give it 2 operands"),
+    (CustomOp("", "Reluu"), "made a node Reluu that is not valid in opset 23", "pass domain="),
+    (CustomOp("", "LeakyRelu", {"alpha": "x"}), "actual: 'STRING'", "Expected: 'FLOAT'"),
+    (CustomOp("", "Add"), "has input size 1 not in range [min=2", "give it the operands"),
     (CustomOp("", "Transpose"), "computes FLOAT[3,2]", "attributes"),
     (CustomOp("", "Relu", lambda entries: entries["k"]), "KeyError: 'k'", "correct it"),
     (CustomOp("", "Relu", lambda entries: 3), "are not a mapping: 3", "return a dictionary"),

@@ -59,27 +59,24 @@ def of_a_subgraph(em: Emitter, op: Op) -> Any:
         return em.Relu(em.operand(op))
 
 
+CONTRACT = "return one onnx_ir.Value per result"
 RETURNED = [
-    (nothing, "returned None, not onnx_ir.Values", "is there a return statement?"),
+    (nothing, "returned None, not onnx_ir.Values", CONTRACT),
     (array, "returned a numpy.ndarray, not", "em.const(array) makes a constant"),
-    (text, "returned a str, not onnx_ir.Values", "return one onnx_ir.Value per result"),
-    (mlir_value, "ir.BlockArgument, not onnx_ir.Values", "em.operand(op) and em.parts(value)"),
-    (node, "Node, not onnx_ir.Values", "node.outputs has the values of a node"),
+    (text, "returned a builtins.str, not onnx_ir.Values", CONTRACT),
+    (mlir_value, "ir.BlockArgument, not onnx_ir.Values", "em.operand(op) gives"),
+    (node, "Node, not onnx_ir.Values", CONTRACT),
     (
         two,
         "returned 2 values (tensor<2x3xf32>, tensor<2x3xf32>) instead of tensor<2x3xf32>",
-        "return one onnx_ir.Value per result",
+        CONTRACT,
     ),
-    (none_of_one, "returned nothing instead of tensor<2x3xf32>", "return one onnx_ir.Value"),
-    (
-        double,
-        "returned tensor<2x3xf64> instead of tensor<2x3xf32>",
-        "em.cast(value, onnx_ir.DataType.FLOAT) changes the element type",
-    ),
+    (none_of_one, "returned nothing instead of tensor<2x3xf32>", CONTRACT),
+    (double, "returned tensor<2x3xf64> instead of tensor<2x3xf32>", "em.cast changes the element"),
     (turned, "returned tensor<3x2xf32> instead of tensor<2x3xf32>", "em.reshape and em.expand"),
-    (untyped, "which has no shape", "em.op or em.<Operator>"),
-    (orphan, "returned the value y, which no node of the graph computes", "em.const"),
-    (of_a_subgraph, "whose node is in a subgraph that it made", "outside of em.subgraph"),
+    (untyped, "returned a value without a type instead of tensor<2x3xf32>", "em.result_type(op)"),
+    (orphan, "returned the value y, which the graph does not compute at this place", "em.const"),
+    (of_a_subgraph, "which the graph does not compute at this", "outside of em.subgraph"),
 ]
 
 

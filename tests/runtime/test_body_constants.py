@@ -15,7 +15,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from hlo2onnx import OnnxProgram, translate
-from hlo2onnx.runtime import body_constants
+from hlo2onnx.runtime import serializing
 
 RNG = np.random.default_rng(0)
 LARGE = RNG.normal(size=(40, 40)).astype(np.float32)
@@ -88,7 +88,7 @@ def test_a_large_constant_is_not_stored_twice() -> None:
 
 def test_very_large_constants_stay_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     program = program_of(halving, X)
-    monkeypatch.setattr(body_constants, "MOVED_BYTES", LARGE.nbytes - 1)
+    monkeypatch.setattr(serializing, "MOVED_BYTES", LARGE.nbytes - 1)
     assert 1600 in sizes(program.model_proto.graph)
 
 

@@ -84,7 +84,7 @@ def test_a_light_program(tmp_path: Path) -> None:
 
 def test_too_large_to_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
     program = hlo2onnx.translate(lambda x: x * np.arange(3, dtype=np.float32), X)
-    monkeypatch.setattr("hlo2onnx.pickling.MAX_MODEL_BYTES", 10)
+    monkeypatch.setattr("hlo2onnx.pickling.MODEL_BYTES", 10)
     with pytest.raises(hlo2onnx.UsageError, match="save and load it instead"):
         pickle.dumps(program)
 

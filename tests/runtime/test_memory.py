@@ -139,7 +139,7 @@ def test_a_transposed_view_is_written_in_its_order(tmp_path: Path) -> None:
 
 def test_too_large_for_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = hlo2onnx.translate(lambda x: x @ np.eye(WIDTH, 64, dtype=np.float32), X)
-    monkeypatch.setattr(serializing, "MAX_MODEL_BYTES", 1000)
+    monkeypatch.setattr(serializing, "MODEL_BYTES", 1000)
     with pytest.raises(hlo2onnx.UsageError, match="external data"):
         program.save(tmp_path / "model.onnx", external_data=False)
     assert program.verify(X)

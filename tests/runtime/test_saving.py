@@ -19,7 +19,7 @@ import onnx_ir
 import pytest
 
 import hlo2onnx
-from hlo2onnx.runtime import data_files, replacing, saving, serializing
+from hlo2onnx.runtime import files, saving, serializing
 from hlo2onnx.runtime.sessions import OrtProgram
 
 X = np.array([1.0, -2.0, 0.5], np.float32)
@@ -70,7 +70,7 @@ def test_a_model_of_the_largest_size(
     program, path = hlo2onnx.translate(lambda x: x @ WEIGHTS, X), tmp_path / "model.onnx"
     program.save(path, external_data=False)
     content = path.read_bytes()
-    monkeypatch.setattr(serializing, "MAX_MODEL_BYTES", len(content) + room)
+    monkeypatch.setattr(serializing, "MODEL_BYTES", len(content) + room)
     if room < 0:
         with pytest.raises(hlo2onnx.UsageError, match="2 GB"):
             program.save(path, external_data=False)
@@ -182,7 +182,7 @@ def test_weights_of_others_stay(tmp_path: Path) -> None:
 def test_weights_stay_where_too_much_would_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data_files, "SEARCHED_BYTES", 10)
+    monkeypatch.setattr(files, "SEARCHED_BYTES", 10)
     first, second = (saved(tmp_path / "model.onnx", scale) for scale in (1, 2))
     assert names_in(tmp_path) == sorted([first, second, "model.onnx"])
 
@@ -193,7 +193,7 @@ def test_weights_stay_while_another_program_locks_the_folder(
 ) -> None:
     import fcntl
 
-    monkeypatch.setattr(replacing, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(files, "LOCK_SECONDS", 0.1)
     first = saved(tmp_path / "model.onnx", 1)
     folder = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 import hlo2onnx
-from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model
+from hlo2onnx.runtime.calling import caller_of, from_model, to_model
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.verify.compare import Comparison, compare
 from hlo2onnx.verify.f64_reference import widen, widened
@@ -32,7 +32,7 @@ class Run:
         if inputs is None:
             rng = np.random.default_rng(0)
             inputs = [random_array(port, rng) for port in signature.inputs]
-        self.inputs = flatten_arguments(signature, inputs, {})
+        self.inputs = caller_of(signature).arrays(tuple(inputs), {})
         check_model(self.program.model_proto)
         assert not known_conditions(self.program.model_proto)
         self.expected = Reference(source)(self.inputs)

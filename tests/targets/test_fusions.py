@@ -18,7 +18,7 @@ from rewriting import model_of
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.report import Report
-from hlo2onnx.runtime.adapters.kinds import KINDS, Name
+from hlo2onnx.runtime.adapters.installed import KINDS, Name
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize

@@ -20,7 +20,7 @@ from rewriting import model_of
 from hlo2onnx import TranslationError, translate
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.report import Report
-from hlo2onnx.runtime.adapters.kinds import Name
+from hlo2onnx.runtime.adapters.installed import Name
 from hlo2onnx.runtime.adapters.process import Runtime, array_of, tensor_of
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.targets import load_target

@@ -17,7 +17,7 @@ from jax import lax
 
 from hlo2onnx import UsageError, translate
 from hlo2onnx.cli import main
-from hlo2onnx.runtime.adapters.kinds import Name
+from hlo2onnx.runtime.adapters.installed import Name
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.costs import Costs, Flags
 from hlo2onnx.targets.target import KEY_ATTRIBUTES

@@ -17,8 +17,7 @@ from jax import lax
 
 import hlo2onnx
 import hlo2onnx.runtime
-from hlo2onnx.interface.description import CONFIG
-from hlo2onnx.runtime.model_metadata import advised_threads
+from hlo2onnx.interface.description import CONFIG, advised_threads
 
 ONES = {size: np.ones(size, np.float32) for size in (8, 2000, 20_000)}
 M = {size: np.ones((size, size), np.float32) for size in (8, 64, 256)}

@@ -17,7 +17,7 @@ import onnxruntime as ort
 import pytest
 from small_models import model
 
-from hlo2onnx.runtime.adapters.kinds import KINDS, WORKERS, Name
+from hlo2onnx.runtime.adapters.installed import KINDS, WORKERS, Name
 from hlo2onnx.runtime.adapters.process import (
     Answer,
     Runtime,

@@ -13,7 +13,7 @@ import onnx_ir as ir
 import pytest
 from small_models import model
 
-from hlo2onnx.runtime.adapters.kinds import KINDS, Name
+from hlo2onnx.runtime.adapters.installed import KINDS, Name
 from hlo2onnx.runtime.adapters.process import (
     Answer,
     Runtime,

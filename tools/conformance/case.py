@@ -22,7 +22,7 @@ from jax._src.internal_test_util import test_harnesses
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.frontend.load import load
-from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model
+from hlo2onnx.runtime.calling import caller_of, from_model, to_model
 from hlo2onnx.runtime.sessions import check_model
 from tools.conformance.exact import exact_results
 from tools.conformance.outcome import REASON_SEPARATOR, Outcome, one_line
@@ -221,7 +221,7 @@ def _translate_and_compare(
     """
     with clock("translate"):
         signature = load(translated).signature
-        inputs = flatten_arguments(signature, arguments, {})
+        inputs = caller_of(signature).arrays(tuple(arguments), {})
         program = hlo2onnx.translate(translated, dump=folder, target=place.target)
         proto = program.model_proto
         content = proto.SerializeToString()

@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 from onnx import helper
 
-from hlo2onnx.runtime.adapters.kinds import KINDS, Name
+from hlo2onnx.runtime.adapters.installed import KINDS, Name
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.verify.runners import OtherRuntime, Session
 from tools.probe.environments import start

@@ -12,7 +12,7 @@ import onnx
 from onnx import numpy_helper
 
 import hlo2onnx
-from hlo2onnx.frontend.input_arrays import tensor_of
+from hlo2onnx.frontend.ports import tensor_of
 from hlo2onnx.frontend.signature import Port
 from hlo2onnx.interface.extents import Extent
 from hlo2onnx.ir.dims import free_symbols

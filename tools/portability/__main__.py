@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from hlo2onnx.runtime.adapters.kinds import Name
+from hlo2onnx.runtime.adapters.installed import Name
 from tools import ROOT, example_names
 from tools.portability.page import page
 from tools.portability.run import RIGHT, Result, tried

@@ -32,7 +32,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from hlo2onnx.runtime.adapters.kinds import KINDS, Name
+from hlo2onnx.runtime.adapters.installed import KINDS, Name
 from hlo2onnx.targets import target
 from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.target import MIN_OPSET

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hlo2onnx.runtime.adapters.installed import CACHE
-from hlo2onnx.runtime.adapters.kinds import KINDS, Name
+from hlo2onnx.runtime.adapters.installed import CACHE, KINDS, Name
 from hlo2onnx.runtime.adapters.process import TIMEOUT_SECONDS, Runtime
 
 OTHERS = ("python3.13", "python3.12", "python3.11", "python3.10")

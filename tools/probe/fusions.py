@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from hlo2onnx.runtime.adapters.kinds import KINDS, Kind, Name
+from hlo2onnx.runtime.adapters.installed import KINDS, Kind, Name
 from hlo2onnx.runtime.adapters.process import Answer, Runtime, array_of, tensor_of
 from tools import ROOT
 from tools.probe.environments import start

@@ -1,23 +1,21 @@
-"""Makes a block of a program a function that also returns values from within."""
+"""Blocks of a program: ops by path, comparison, and functions that return values from within."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.attributes import text_of
-from hlo2onnx.frontend.mlir.functions import functions_of
+from hlo2onnx.frontend.mlir.functions import CALLEES, functions_of
 from hlo2onnx.frontend.mlir.types import is_tensor
 from hlo2onnx.frontend.mlir.values import MlirValue, module_of, operations_in
 from hlo2onnx.ir.notes import ARGUMENTS, CALLEE, Path
 
 NAME = "hlo2onnx.block"
 """The name of a new function."""
-
-CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
-"""Operations that call a function, and their attribute with its name."""
 
 
 def callee_of(operation: ir.Operation, functions: dict[str, ir.Operation]) -> ir.Operation | None:
@@ -162,15 +160,17 @@ Body = Callable[[list[MlirValue]], list[MlirValue]]
 """Makes the ops of a function at the insertion point, from its arguments; returns its results."""
 
 
-def add_function(module: ir.Operation, types: Sequence[ir.Type], body: Body) -> list[ir.Type]:
-    """Adds a public function `NAME` to a module; returns the types of its results."""
+def add_function(
+    module: ir.Operation, types: Sequence[ir.Type], body: Body, name: str = NAME
+) -> list[ir.Type]:
+    """Adds a public function to a module; returns the types of its results."""
     top = module.regions[0].blocks[0]
     with module.context, ir.Location.unknown():
         with ir.InsertionPoint(top):
             function = ir.Operation.create(
                 "func.func",
                 attributes={
-                    "sym_name": ir.StringAttr.get(NAME),
+                    "sym_name": ir.StringAttr.get(name),
                     "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
                 },
                 regions=1,
@@ -288,3 +288,74 @@ class BlockPaths:
             numbers = {operation: index for index, operation in enumerate(operations)}
             self._blocks[path] = operations, numbers
         return self._blocks[path]
+
+
+def same_regions(left: ir.Operation, right: ir.Operation) -> bool:
+    """Whether the regions of two operations compute the same from their arguments, op by op.
+
+    Constants may stand outside of the regions. Calls are compared by the bodies of the functions.
+    Locations, names of functions, and attributes of other dialects do not matter.
+    """
+    return _Comparison().regions(left, right)
+
+
+class _Comparison:
+    def __init__(self) -> None:
+        self._same: dict[Any, Any] = {}
+
+    def regions(self, left: ir.Operation, right: ir.Operation) -> bool:
+        if len(left.regions) != len(right.regions):
+            return False
+        for one, other in zip(left.regions, right.regions, strict=True):
+            if len(one.blocks) != 1 or len(other.blocks) != 1:
+                return False
+            if not self._blocks(one.blocks[0], other.blocks[0]):
+                return False
+        return True
+
+    def _blocks(self, left: ir.Block, right: ir.Block) -> bool:
+        if len(left.arguments) != len(right.arguments):
+            return False
+        for one, other in zip(left.arguments, right.arguments, strict=True):
+            if str(one.type) != str(other.type):
+                return False
+            self._same[one] = other
+        ends = [list(block.operations)[-1].operation for block in (left, right)]
+        return self._operations(*ends)
+
+    def _values(self, left: MlirValue, right: MlirValue) -> bool:
+        if left in self._same:
+            return bool(self._same[left] == right)
+        makers = left.owner, right.owner
+        if isinstance(makers[0], ir.Block) or isinstance(makers[1], ir.Block):
+            return False
+        number, other = (ir.OpResult(value).result_number for value in (left, right))
+        if number != other or not self._operations(makers[0].operation, makers[1].operation):
+            return False
+        self._same[left] = right
+        return True
+
+    def _operations(self, left: ir.Operation, right: ir.Operation) -> bool:
+        if left.name != right.name or _attributes(left) != _attributes(right):
+            return False
+        if [str(x.type) for x in left.results] != [str(x.type) for x in right.results]:
+            return False
+        if len(left.operands) != len(right.operands):
+            return False
+        pairs = zip(left.operands, right.operands, strict=True)
+        if not all(self._values(*pair) for pair in pairs) or not self.regions(left, right):
+            return False
+        callees = callee_in_module(left), callee_in_module(right)
+        if callees[0] is None or callees[1] is None:
+            return callees[0] is callees[1]
+        return self.regions(callees[0], callees[1])
+
+
+def _attributes(operation: ir.Operation) -> dict[str, str]:
+    """The attributes of the operation's own dialect, as text, without the name of a callee."""
+    found = {}
+    for attribute in operation.attributes:
+        name = attribute if isinstance(attribute, str) else attribute.name
+        if "." not in name and name != CALLEES.get(operation.name):
+            found[name] = str(operation.attributes[name])
+    return found

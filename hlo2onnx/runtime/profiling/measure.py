@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.runtime.arguments import check_count
+from hlo2onnx.runtime.paths import check_count
 from hlo2onnx.runtime.profiling.events import (
     Measured,
     Run,

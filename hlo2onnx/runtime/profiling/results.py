@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from zlib import crc32
 
-from hlo2onnx.runtime.output_paths import output_file, writing
+from hlo2onnx.runtime.paths import output_file, writing
 
 _ROWS, _FEW = 25, 10
 """Lines of a table."""

@@ -18,7 +18,7 @@ import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
-from hlo2onnx.runtime.adapters.kinds import Name
+from hlo2onnx.runtime.adapters.installed import Name
 from hlo2onnx.targets import load_target
 from tools.fuzzing.structure import known_conditions
 from tools.probe.branches import inlines_branches

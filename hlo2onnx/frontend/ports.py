@@ -1,16 +1,20 @@
-"""New names for the inputs and outputs of a program."""
+"""Names, layouts and arrays of the inputs and outputs of a program."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import jax
+import numpy as np
 from jax.tree_util import KeyPath
 
-from hlo2onnx.errors import UsageError
+from hlo2onnx.errors import SignatureError, UsageError
 from hlo2onnx.frontend.captured import signature_of_call
-from hlo2onnx.frontend.signature import Leaf, Port, Signature
+from hlo2onnx.frontend.mlir.types import numpy_type
+from hlo2onnx.frontend.signature import Leaf, Port, PyTree, Signature
+from hlo2onnx.interface.tensors import Tensor, to_array
 from hlo2onnx.options import PortNames
 
 
@@ -141,3 +145,103 @@ def leaf_name(path: KeyPath, names: Sequence[str]) -> str:
     else:
         head = f"args[{parameter.idx}]"
     return f"{head}{jax.tree_util.keystr(tuple(rest))}"
+
+
+def with_channels_second(
+    signature: Signature, inputs: Iterable[str], outputs: Iterable[str]
+) -> Signature:
+    """Moves the channels of some inputs and outputs from the last axis to the second.
+
+    Raises:
+        UsageError: There is no port of a name, or it has no channels to move.
+    """
+    return replace(
+        signature,
+        inputs=_moved(signature.inputs, frozenset(inputs), "input"),
+        outputs=_moved(signature.outputs, frozenset(outputs), "output"),
+    )
+
+
+def _moved(ports: Sequence[Port], names: frozenset[str], kind: str) -> tuple[Port, ...]:
+    if unknown := names - {port.name for port in ports}:
+        known = ", ".join(port.name for port in ports)
+        raise UsageError(f"no {kind} named {', '.join(sorted(unknown))}; there is {known}")
+    for port in ports:
+        if port.name in names and (len(port.shape) < 3 or port.element.startswith("complex")):
+            raise UsageError(f"{kind} {port.name} is not an image with channels last")
+        if port.name in names and port.alias is not None:
+            raise UsageError(f"{kind} {port.name} is a state: it must keep its layout")
+    return tuple(replace(port, channels_second=port.name in names) for port in ports)
+
+
+def channels_to_second(rank: int) -> list[int]:
+    """The permutation from channels-last to channels-second."""
+    return [0, rank - 1, *range(1, rank - 1)]
+
+
+def channels_to_last(rank: int) -> list[int]:
+    """The permutation from channels-second to channels-last."""
+    return [0, *range(2, rank), 1]
+
+
+def input_array(leaf: PyTree, port: Port, dtype: np.dtype | None) -> np.ndarray:
+    """An argument as the array of an input.
+
+    Args:
+        leaf: An array, a Python scalar, or a typed PRNG key.
+        port: The input.
+        dtype: JAX's type of the argument; None without a JAX function.
+
+    Raises:
+        SignatureError: Its shape or type does not fit.
+    """
+    tensor = tensor_of(port)
+    if is_key(dtype):
+        tensor = replace(tensor, jax_type=f"key<{key_impl(dtype)}>")
+    return to_array(host_array(leaf, tensor), tensor, narrows=narrows())
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def tensor_of(port: Port) -> Tensor:
+    """The input or output as data."""
+    shape = tuple(dim if isinstance(dim, int) else str(dim) for dim in port.shape)
+    return Tensor(port.name, numpy_type(port.element).name, shape, port.channels_second)
+
+
+def host_array(leaf: PyTree, tensor: Tensor) -> PyTree:
+    """An argument, or the data of a typed PRNG key.
+
+    Raises:
+        SignatureError: JAX traces it, or it is a key of another type.
+    """
+    if isinstance(leaf, jax.core.Tracer):
+        raise SignatureError("an OnnxProgram runs outside of JAX: JAX cannot trace it")
+    if isinstance(leaf, jax.Array) and is_key(leaf.dtype):
+        found = f"key<{key_impl(leaf.dtype)}>"
+        if tensor.jax_type and tensor.jax_type != found:
+            name = f"argument {tensor.name}"
+            raise SignatureError(f"{name} must be of type {tensor.jax_type}, not {found}")
+        return jax.random.key_data(leaf)
+    return leaf
+
+
+def narrows() -> bool:
+    """Whether JAX has no 64-bit types now (`jax_enable_x64`)."""
+    return not jax.config.jax_enable_x64
+
+
+def is_key(dtype: np.dtype | None) -> bool:
+    """Whether a type is one of typed PRNG keys."""
+    return dtype is not None and bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+
+
+@functools.cache
+def key_impl(dtype: np.dtype) -> object:
+    """The implementation of a key type. JAX gives it for keys, but not for their type."""
+    found: list[object] = []
+
+    def look(key: jax.Array) -> None:
+        found.append(jax.random.key_impl(key))
+
+    jax.eval_shape(look, jax.ShapeDtypeStruct((), dtype))
+    return found[0]
