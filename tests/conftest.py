@@ -13,10 +13,6 @@ from quick_sample import left_by, rest_of
 
 from hlo2onnx.verify import xla
 
-# XLA compiles faster if it optimizes less. The results are the same but for random numbers at
-# level 0. Child processes inherit the flag.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
-
 COSTLY = 4
 """The quick suite runs each n-th case of a test that is marked as costly."""
 
