@@ -25,7 +25,11 @@ class DyadicArithmetic(Rule):
         operands = needed(with_number(node, b.facts.constant), "neither operand is a number", node)
         x, number = operands
         need(b.facts.steps(node.outputs[0]) is not None, "its result may be rounded", node)
-        need(shape_of(x) == shape_of(node.outputs[0]), "the constant has more axes than the tensor", node)
+        need(
+            shape_of(x) == shape_of(node.outputs[0]),
+            "the constant has more axes",
+            node,
+        )
         if node.op_type != "Mul" and number == 0:
             return x
         inner, same = x.producer(), ("Mul",) if node.op_type == "Mul" else ("Add", "Sub")
@@ -34,7 +38,7 @@ class DyadicArithmetic(Rule):
         before = needed(with_number(inner, b.facts.constant), "its operand has no number", inner)
         start, first = before
         need(b.facts.steps(start) is not None, "its operand may be rounded", inner)
-        need(shape_of(start) == shape_of(x), "the constant has more axes than the tensor", inner)
+        need(shape_of(start) == shape_of(x), "the constant has more axes", inner)
         if node.op_type == "Mul":
             return b.Mul(start, b.scalar_like(first * number, x))
         if first + number == 0:

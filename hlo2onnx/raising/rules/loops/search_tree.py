@@ -110,7 +110,11 @@ def _search(trips: Trips, size: int) -> _Search:
     place, read = _slice(trips, size, [gather.inputs[1]], set())
     need(place, "its state is the place itself, as in a tree", gather)
     update, conditions = _slice(trips, size, trips.after, _readers(trips.body, gather.outputs[0]))
-    need(len(conditions) == 1 and not read, "several conditions choose the next states, or none", loop)
+    need(
+        len(conditions) == 1 and not read,
+        "no single condition chooses the states",
+        loop,
+    )
     (condition,) = conditions
     need(size_of(condition) == size, "the condition is not one for each element", loop)
     return _Search(trips, gather, condition, place, update)
