@@ -118,6 +118,13 @@ def squares(x: jax.Array) -> jax.Array:
     return x.real * x.real + x.imag * x.imag if jnp.iscomplexobj(x) else x * x
 
 
+def unit_phase(x: jax.Array) -> jax.Array:
+    """Complex numbers with the phase of x, and absolute value 1; 1 for 0."""
+    size = magnitude(x)
+    x = divided(x, jnp.where(size > 0, size, 1))
+    return jnp.where(size > 0, divided(x, jnp.sqrt(squares(x))), 1)
+
+
 def first_largest(x: jax.Array, start: jax.Array) -> jax.Array:
     """The index, i32, of the first of the largest elements of x [n] from an index on; any index
     from there on if NaN is among them."""
