@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dialect_handlers.common.linalg.balance import triangular_parts_aside
-from dialect_handlers.common.linalg.blocks import Pair, inverse, over_batch, take
+from dialect_handlers.common.linalg.blocks import Pair, inverse, over_batch, scaled, take
 from dialect_handlers.common.linalg.condensed_forms import hessenberg
-from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.shifted_qr import hessenberg_schur
 
 STANDARD_LIMIT = 4
