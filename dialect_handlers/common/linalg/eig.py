@@ -19,10 +19,11 @@ from dialect_handlers.common.linalg.blocks import (
     magnitude,
     over_batch,
     reciprocal,
+    scaled,
     squares,
     take,
+    unit_phase,
 )
-from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.schur import schur_of_balanced
 
 
@@ -74,8 +75,9 @@ def _eig(a: jax.Array, left: bool, right: bool) -> Eigen:
             x = _triangle_vectors(triangle, w)
         if turn is not None and signs is not None:
             x = turn @ x
-            phases = _unit(jnp.conj(jnp.diagonal(x))) * (signs.left if of_left else signs.right)
-            x = x * jnp.where(w.imag > 0, phases, 1)
+            sign = signs.left if of_left else signs.right
+            phases = unit_phase(jnp.conj(jnp.diagonal(x)))
+            x = x * jnp.where(w.imag > 0, phases * sign, 1)
         x = z @ x
         x = x * (1 / factors if of_left else factors)[:, None]
         return _standard(take(x, back), w, real=turn is not None)
@@ -150,15 +152,8 @@ def _standard(x: jax.Array, w: jax.Array, real: bool) -> jax.Array:
     x = divided(x, jnp.sqrt(jnp.sum(squares(x), 0)))
     largest = lax.iota(np.int32, x.shape[0])[:, None] == jnp.argmax(squares(x), 0)
     element = jnp.sum(jnp.where(largest, x, 0), 0)
-    phase = _unit(jnp.conj(element))
+    phase = unit_phase(jnp.conj(element))
     if real:
         phase = jnp.where(element.real < 0, -phase, phase)
     x = x * phase
     return jnp.where(largest, x.real, x)
-
-
-def _unit(x: jax.Array) -> jax.Array:
-    """Complex numbers with the phase of x, and absolute value 1; 1 for 0."""
-    size = magnitude(x)
-    x = divided(x, jnp.where(size > 0, size, 1))
-    return jnp.where(size > 0, divided(x, jnp.sqrt(squares(x))), 1)

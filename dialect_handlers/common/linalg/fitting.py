@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg.blocks import Pair, adjoint
+from dialect_handlers.common.linalg.blocks import Pair, adjoint, squares
 
 MOST_STEPS = 12
 """One is usual. More are for singular values near the rounding errors of the largest one."""
@@ -66,7 +66,7 @@ def fitted(u: jax.Array, image: jax.Array) -> jax.Array:
 
     def step(state: _State) -> _State:
         u, turn = turns(state.u)
-        norm = jnp.sum(_square(turn), (-2, -1), keepdims=True)
+        norm = jnp.sum(squares(turn), (-2, -1), keepdims=True)
         turn *= jnp.minimum(1, _LARGEST_NORM * lax.rsqrt(norm + limits.tiny))
         inside = turn[..., :n]
         turned = u + inside @ (u + 0.5 * (inside @ u))
@@ -80,9 +80,3 @@ def fitted(u: jax.Array, image: jax.Array) -> jax.Array:
 
     start = _State(u, jnp.array(True), np.int32(0))
     return lax.while_loop(going, step, start).u
-
-
-def _square(x: jax.Array) -> jax.Array:
-    """|x|^2."""
-    squares: jax.Array = jnp.real(x * x.conj()) if jnp.iscomplexobj(x) else x * x
-    return squares

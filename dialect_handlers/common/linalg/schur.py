@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dialect_handlers.common.linalg import real_shifted_qr, shifted_qr
 from dialect_handlers.common.linalg.balance import triangular_parts_aside
-from dialect_handlers.common.linalg.blocks import Pair, inverse, over_batch, take
+from dialect_handlers.common.linalg.blocks import Pair, inverse, over_batch, scaled, take
 from dialect_handlers.common.linalg.condensed_forms import hessenberg
-from dialect_handlers.common.linalg.scaling import scaled
+from dialect_handlers.common.linalg.shifted_qr import hessenberg_schur
 
 STANDARD_LIMIT = 4
 """In units of rounding: closer eigenvalues count as a double one, not as two real ones."""
@@ -65,9 +64,8 @@ def schur_of_balanced(a: jax.Array, vectors: bool) -> Schur:
     h, reflections = hessenberg(a)
     unit = jnp.eye(n if vectors else 0, n, dtype=a.dtype)
     z = reflections.times(unit, shift=1) if vectors else unit
-    is_complex = jnp.iscomplexobj(a)
-    t, z, info = (shifted_qr if is_complex else real_shifted_qr).hessenberg_schur(h, z)
-    if is_complex:
+    t, z, info = hessenberg_schur(h, z)
+    if jnp.iscomplexobj(a):
         return Schur(jnp.triu(t), z, jnp.diagonal(t), info)
     t, z = _standardized(t, z)
     below, above = jnp.diagonal(t, -1), jnp.diagonal(t, 1)

@@ -1,7 +1,11 @@
-"""Schur forms of complex matrices by shifted QR iterations. Real ones: `real_shifted_qr`.
+"""Schur forms by shifted QR iterations, as LAPACK's lahqr makes them: the eigenvalues of small
+matrices have LAPACK's order.
 
-These are the iterations of LAPACK's lahqr, so the eigenvalues of small matrices have LAPACK's
-order.
+Real matrices take two shifts at once, and complex ones take one. Each step moves a bulge of 3 x 3
+down the diagonal, by one reflection of three rows and columns for each row. With one shift the last
+of the three elements is 0. The reflections are computed in a window, a small block on the diagonal,
+many in a row. Their product is then applied to the rest of the rows and columns at once. The window
+itself is copied back: small elements are as accurate as if each reflection had been applied alone.
 """
 
 from __future__ import annotations
@@ -15,27 +19,35 @@ from jax import lax
 
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
+    Pair,
     Triple,
     adjoint,
     divided,
     entry,
     magnitude,
     reciprocal,
+    squares,
     stretch,
+    take,
+    unit_phase,
 )
-from dialect_handlers.common.linalg.householder import reflection
 
 STEPS_PER_EIGENVALUE = 30
 """Two or so are usual."""
 EXCEPTIONAL = 10
 """After so many steps without success, and again and again, the shifts are chosen otherwise."""
+_REFLECTIONS = 16
+"""In a window: more make its products longer, fewer make more windows."""
+_IN_A_TRIP = 4
+"""Reflections in a trip of the loop over a window. The last trip may make some too many, which
+change only signs."""
 
 
 class State(NamedTuple):
-    """The state of the iteration, for real matrices, too.
+    """The state of the iteration.
 
     Attributes:
-        rows: H with zeros around it, then Z^H.
+        rows: See `_Layout`.
         last: Rows after this one are done.
         tries: Steps since the last row was done.
         steps: All steps.
@@ -48,28 +60,70 @@ class State(NamedTuple):
 
 
 class _Near(NamedTuple):
-    """H near its diagonal: main[k] = H[k, k], below[k] = H[k + 1, k], above[k] = H[k, k + 1], and
-    before[k] = H[k, k - 1], all [n] with zeros outside of H."""
+    """Elements of H near its diagonal, for every row k: [1, n] each, 0 outside of H.
+
+    Attributes:
+        main: H[k, k]; before and after it: H[k - 1, k - 1] and H[k + 1, k + 1].
+        below: H[k + 1, k], and the next one: H[k + 2, k + 1].
+        left: H[k, k - 1], and the one before it: H[k - 1, k - 2].
+        above: H[k, k + 1], and the one before it: H[k - 1, k].
+    """
 
     main: jax.Array
+    main_before: jax.Array
+    main_after: jax.Array
     below: jax.Array
+    below_after: jax.Array
+    left: jax.Array
+    left_before: jax.Array
     above: jax.Array
-    before: jax.Array
+    above_before: jax.Array
 
 
-class _Start(NamedTuple):
-    """For every row k: the vector that a step starting there reflects to a multiple of e_k, as
-    columns of [2, n]; and whether the elements before row k are then negligible."""
+_PLACES = _Near(
+    *np.array([[0, 0], [-1, -1], [1, 1], [1, 0], [2, 1], [0, -1], [-1, -2], [0, 1], [-1, 0]])
+)
+"""Their rows and columns relative to row k."""
 
-    vectors: jax.Array
-    small: jax.Array
+
+class _Layout:
+    """Where the elements are in `State.rows`: H[0, 0] at [2, 2], then zeros for the windows that
+    reach beyond H, and Z^H beside H.
+
+    Attributes:
+        count: The reflections of a window.
+        width: Its rows and columns: those that the reflections change, two before and one after.
+        size: The rows of the array, and the columns before Z^H.
+    """
+
+    def __init__(self, n: int, dtype: np.dtype) -> None:
+        self.n, self.dtype = n, dtype
+        trips = -(-min(n - 1, _REFLECTIONS) // _IN_A_TRIP)
+        self.count = trips * _IN_A_TRIP
+        self.width = self.count + 5
+        self.size = n + 3 + self.count
+        self.k = np.arange(n, dtype=np.int32)[None]
+
+    def joined(self, h: jax.Array, z: jax.Array) -> jax.Array:
+        ends = (2, self.size - self.n - 2)
+        return jnp.concatenate([jnp.pad(h, (ends, ends)), jnp.pad(adjoint(z), (ends, (0, 0)))], 1)
+
+    def parts(self, rows: jax.Array) -> Pair:
+        inside = slice(2, self.n + 2)
+        return rows[inside, inside], adjoint(rows[inside, self.size :])
+
+    def near(self, rows: jax.Array) -> jax.Array:
+        """The elements of `_Near` [9, n]."""
+        places = np.array(_PLACES)[:, :, None] + self.k
+        i, j = (places + 2).swapaxes(0, 1)
+        return rows.at[i, j].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def hessenberg_schur(h: jax.Array, z: jax.Array) -> Triple:
-    """T and Z' with Z H Z^H = Z' T Z'^H. T is triangular.
+    """T and Z' with Z H Z^H = Z' T Z'^H; T is triangular, if real but for blocks of 2 x 2.
 
     Args:
-        h: [n, n], n >= 1, complex, zero below the diagonal beneath the main one; or NaN throughout.
+        h: [n, n], n >= 1, zero below the diagonal beneath the main one; or NaN throughout.
         z: [p, n]
 
     Returns:
@@ -78,121 +132,225 @@ def hessenberg_schur(h: jax.Array, z: jax.Array) -> Triple:
     n = h.shape[0]
     if n == 1:
         return h, z, jnp.int32(0)
-    # A row and a column of zeros after H.
-    rows = jnp.concatenate([jnp.pad(h, (0, 1)), jnp.pad(adjoint(z), [(0, 1), (0, 0)])], 1)
-    last = jnp.where(jnp.isnan(h[0, 0].real), -1, n - 1).astype(np.int32)
+    layout = _Layout(n, h.dtype)
+    scale = _scale(h)
+    together = 1 if jnp.iscomplexobj(h) else 2
+    last = jnp.where(jnp.isnan(magnitude(h[0, 0])), -1, n - 1).astype(np.int32)
 
     def step(now: State) -> State:
-        near = _near(now.rows, n)
-        first = _first(near, now.last)
-        rows = _without(now.rows, first)
-        done = first >= now.last
-        tries = now.tries + 1
-        start = _one_shift(near, first, now.last, tries)
-        # The step may start below the first row, as long as the elements before are small.
-        k = lax.iota(np.int32, n)
-        there = start.small & (k < now.last) | (k == first)
-        begin = jnp.max(jnp.where(there, k, 0))
-        vector = entry(start.vectors, begin, 1)
-        count = jnp.where(done, 0, now.last - begin)
-        rows = lax.fori_loop(0, count, lambda i, x: _reflected(x, vector, begin + i, begin), rows)
-        return State(
-            rows,
-            jnp.where(done, first - 1, now.last),
-            jnp.where(done, 0, tries),
-            now.steps + 1,
+        near = layout.near(now.rows)
+        parts = _Near(*jnp.split(near, 9))
+        small = _small(parts, n)
+        last, first = _active(small, now.last, layout.k, together)
+        tries = jnp.where(last == now.last, now.tries, 0) + 1
+        i = np.arange(n)
+        rows = now.rows.at[i + 2, i + 1].set(
+            jnp.where(small, 0, parts.left)[0], mode="promise_in_bounds", unique_indices=True
         )
+        begin, vector = _start(parts, near, first, last, tries, layout.k)
+        return State(_swept(layout, rows, vector, begin, last), last, tries, now.steps + 1)
 
     def going(now: State) -> jax.Array:
         return (now.last >= 0) & (now.steps < STEPS_PER_EIGENVALUE * max(n, 10))
 
-    end = lax.while_loop(going, step, State(rows, last, np.int32(0), np.int32(0)))
-    return end.rows[:n, :n], adjoint(end.rows[:n, n + 1 :]), end.last + 1
+    start = State(layout.joined(h * scale, z), last, np.int32(0), np.int32(0))
+    end = lax.while_loop(going, step, start)
+    t, z = layout.parts(end.rows)
+    return divided(t, scale), z, end.last + 1
 
 
-def _near(rows: jax.Array, n: int) -> _Near:
-    below = jnp.diagonal(rows[1:, :n])
-    above = jnp.diagonal(rows[:n, 1 : n + 1])
-    return _Near(jnp.diagonal(rows[:n, :n]), below, above, _shifted(below, 1))
+def _scale(h: jax.Array) -> jax.Array:
+    """A power of two that makes the elements of a matrix large enough for `_reflected`."""
+    limits = jnp.finfo(h.dtype)
+    # The largest element of a matrix of moderate size is not less: see `scaling.scaled`.
+    factor = np.exp2(-np.floor(np.log2(limits.tiny) / 2 - np.log2(limits.eps)))
+    return jnp.where(jnp.max(magnitude(h)) < 1e-3, factor.astype(limits.dtype), 1)
 
 
-def _first(near: _Near, last: jax.Array) -> jax.Array:
-    """The first row of the block that ends with row `last`: the element before it counts as 0, by
-    the criterion of Ahues and Tisseur."""
-    n = near.main.shape[0]
+def _small(near: _Near, n: int) -> jax.Array:
+    """bool[1, n], whether the elements left of the diagonal count as 0, by the criterion of Ahues
+    and Tisseur."""
     limits = jnp.finfo(near.main.dtype)
     smallest = limits.tiny * (n / limits.eps)
-    element, opposite = magnitude(near.before), magnitude(_shifted(near.above, 1))
-    here, previous = magnitude(near.main), magnitude(_shifted(near.main, 1))
-    difference = magnitude(_shifted(near.main, 1) - near.main)
-    size = here + previous
-    around = magnitude(_shifted(near.before, 1)) + magnitude(near.below)
-    size = jnp.where(size == 0, around, size)
+    element, opposite = magnitude(near.left), magnitude(near.above_before)
+    here, difference = magnitude(near.main), magnitude(near.main_before - near.main)
+    size = here + magnitude(near.main_before)
+    size = jnp.where(size == 0, magnitude(near.left_before) + magnitude(near.below), size)
     larger, smaller = jnp.maximum(element, opposite), jnp.minimum(element, opposite)
     most, least = jnp.maximum(here, difference), jnp.minimum(here, difference)
-    total = jnp.where(most + larger == 0, 1, most + larger)
+    total = jnp.maximum(most + larger, limits.tiny)
     limit = jnp.maximum(smallest, limits.eps * (least * (most / total)))
-    tiny = (element <= limits.eps * size) & (smaller * (larger / total) <= limit)
-    small = (element <= smallest) | tiny
-    k = lax.iota(np.int32, n)
-    return jnp.max(jnp.where(small & (k <= last), k, 0))
+    negligible = (element <= limits.eps * size) & (smaller * (larger / total) <= limit)
+    return (element <= smallest) | negligible
 
 
-def _without(rows: jax.Array, first: jax.Array) -> jax.Array:
-    """H with 0 before the diagonal element of a row."""
-    place = (first, jnp.maximum(first - 1, 0))
-    old = lax.dynamic_slice(rows, place, (1, 1), **IN_BOUNDS)
-    return lax.dynamic_update_slice(rows, jnp.where(first > 0, 0, old), place, **IN_BOUNDS)
+def _active(small: jax.Array, last: jax.Array, k: np.ndarray, shifts: int) -> Pair:
+    """The last block of more rows than shifts up to row `last`: its last row, -1 if there is none,
+    and its first one."""
+    coupled = ~small
+    if shifts == 2:
+        coupled &= take(coupled, np.maximum(k[0] - 1, 0), 1)
+    last = jnp.max(jnp.where(coupled & (k <= last), k, -1))
+    return last, jnp.max(jnp.where(small & (k <= last), k, 0))
 
 
-def _reflected(rows: jax.Array, start: jax.Array, k: jax.Array, begin: jax.Array) -> jax.Array:
-    """Q^H H Q and Q^H Z^H for the reflection of rows k and k + 1 that puts zeros below the
-    first of the elements before them; in row `begin`, for the reflection that starts the step."""
-    size, width = start.shape[0], rows.shape[1]
-    band = stretch(rows, k, size)
-    before = entry(band, k - 1, 1)
-    before = jnp.where(k == begin, start, before)
-    left, tau = reflection(before, np.int32(0))
-    right = tau * left
-    band = band - left[:, None] @ (jnp.conj(right)[None] @ band)
-    zeros = (lax.iota(np.int32, width) < k) & (np.arange(size) > 0)[:, None]
-    band = jnp.where(zeros, 0, band)
-    rows = lax.dynamic_update_slice_in_dim(rows, band, k, 0, **IN_BOUNDS)
-    columns = stretch(rows, k, size, 1)
-    columns = columns - (columns @ right[:, None]) @ jnp.conj(left)[None]
-    return lax.dynamic_update_slice_in_dim(rows, columns, k, 1, **IN_BOUNDS)
+def _corner(near: jax.Array, first: jax.Array, last: jax.Array, tries: jax.Array) -> jax.Array:
+    """The elements a, b, c and d [4] of the block [[a, b], [c, d]] with the shifts as eigenvalues:
+    the last one, or an exceptional one."""
+    corner = _Near(*range(9))
+    block = entry(near, jnp.maximum(last, 0), 1)[
+        np.array([corner.main_before, corner.above_before, corner.left, corner.main])
+    ]
+
+    def exceptional() -> jax.Array:
+        bottom = tries % (2 * EXCEPTIONAL) == 0
+        end, top = entry(near, last, 1), entry(near, first, 1)
+        away = jnp.where(
+            bottom,
+            magnitude(end[corner.left]) + magnitude(end[corner.left_before]),
+            magnitude(top[corner.below]) + magnitude(top[corner.below_after]),
+        )
+        element = 0.75 * away + jnp.where(bottom, end[corner.main], top[corner.main])
+        others = (-0.4375 * away, away)
+        return jnp.stack([element, *(x.astype(element.dtype) for x in others), element])
+
+    return lax.cond(tries % EXCEPTIONAL == 0, exceptional, lambda: block)
 
 
-def _one_shift(near: _Near, first: jax.Array, last: jax.Array, tries: jax.Array) -> _Start:
-    """For that eigenvalue of the last block of 2 x 2 that is nearer to the last element."""
-    element = entry(near.main, last)
-    product = jnp.sqrt(entry(near.above, last - 1)) * jnp.sqrt(entry(near.before, last))
-    half = 0.5 * (entry(near.main, last - 1) - element)
+def _two_shifts(block: jax.Array) -> Pair:
+    """The real part and the imaginary part of the shifts, [1] each: those of the eigenvalues of a
+    real block that are a complex pair, or twice the real one nearer to the last element."""
+    size = jnp.maximum(jnp.sum(abs(block), keepdims=True), jnp.finfo(block.dtype).tiny)
+    a, b, c, d = jnp.split(block / size, 4)
+    half = 0.5 * (a - d)
+    square = half * half + b * c
+    root = jnp.sqrt(abs(square)) * size
+    mean = 0.5 * (a + d) * size
+    real = square > 0
+    nearer = jnp.where(half <= 0, mean + root, mean - root)
+    return jnp.where(real, nearer, mean), jnp.where(real, 0, root)
+
+
+def _one_shift(block: jax.Array) -> jax.Array:
+    """The eigenvalue of a complex block that is nearer to the last element, [1]."""
+    a, b, c, d = jnp.split(block, 4)
+    product, half = jnp.sqrt(b) * jnp.sqrt(c), 0.5 * (a - d)
     size = jnp.maximum(magnitude(product), magnitude(half))
     scale = jnp.where(size == 0, 1, size)
     p, x = divided(product, scale), divided(half, scale)
     root = jnp.sqrt(x * x + p * p)
-    root = jnp.where(x.real * root.real + x.imag * root.imag < 0, -root, root)
-    total = x + root
-    quotient = p * reciprocal(jnp.where(total == 0, 1, total))
-    shift = element - product * quotient
-    bottom = tries % (2 * EXCEPTIONAL) == 0
-    away = jnp.where(bottom, entry(near.before, last), entry(near.below, first))
-    away = jnp.where(bottom, element, entry(near.main, first)) + 0.75 * magnitude(away)
-    shift = jnp.where(tries % EXCEPTIONAL == 0, away, shift)
-
-    main = near.main
-    distance = main - shift
-    size = magnitude(distance) + magnitude(near.below)
-    size = jnp.where(size == 0, 1, size)
-    v = jnp.stack([divided(distance, size), divided(near.below, size)])
-    around = magnitude(main) + magnitude(_shifted(main, -1))
-    epsilon = jnp.finfo(main.dtype).eps
-    small = magnitude(near.before) * magnitude(v[1]) <= epsilon * magnitude(v[0]) * around
-    k = lax.iota(np.int32, main.shape[0])
-    return _Start(v, small & (k >= first))
+    total = x + jnp.where(x.real * root.real + x.imag * root.imag < 0, -root, root)
+    return d - product * p * reciprocal(jnp.where(total == 0, 1, total))
 
 
-def _shifted(x: jax.Array, by: int) -> jax.Array:
-    """x [n] moved by one place to the right (1) or left (-1), with a zero at the other end."""
-    return jnp.pad(x, (1, 0))[:-1] if by > 0 else jnp.pad(x, (0, 1))[1:]
+def _start(
+    parts: _Near,
+    near: jax.Array,
+    first: jax.Array,
+    last: jax.Array,
+    tries: jax.Array,
+    k: np.ndarray,
+) -> Pair:
+    """The row where the step begins, the last one before which the elements are negligible then;
+    and the vector [3, 1] that the first reflection makes a multiple of e_1."""
+    block = _corner(near, first, last, tries)
+    limits = jnp.finfo(block.dtype)
+    if jnp.iscomplexobj(block):
+        distance = parts.main - _one_shift(block)
+        size = jnp.maximum(magnitude(distance) + magnitude(parts.below), limits.tiny)
+        v = divided(distance, size), divided(parts.below, size), jnp.zeros_like(parts.below)
+        rows = 1
+    else:
+        real, imaginary = _two_shifts(block)
+        distance = parts.main - real
+        size = jnp.maximum(abs(distance) + imaginary + abs(parts.below), limits.tiny)
+        ratio = parts.below / size
+        v = (
+            ratio * parts.above + distance * (distance / size) + imaginary * (imaginary / size),
+            ratio * (distance + (parts.main_after - real)),
+            ratio * parts.below_after,
+        )
+        rows = 2
+    sizes = [magnitude(x) for x in v]
+    around = sum(magnitude(x) for x in (parts.main_before, parts.main, parts.main_after))
+    small = magnitude(parts.left) * (sizes[1] + sizes[2]) <= limits.eps * sizes[0] * around
+    there = (small & (k >= first) & (k <= last - rows)) | (k == first)
+    begin = jnp.max(jnp.where(there, k, 0))
+    vector = stretch(jnp.concatenate(v), begin, 1, 1)
+    total = jnp.sum(magnitude(vector), keepdims=True)
+    return begin, divided(vector, jnp.maximum(total, limits.tiny))
+
+
+def _swept(
+    layout: _Layout, rows: jax.Array, vector: jax.Array, begin: jax.Array, last: jax.Array
+) -> jax.Array:
+    """The rows after a step from one row to another, with zeros below the subdiagonal."""
+    width, count = layout.width, layout.count
+    # The first window has the vector in the place of a column.
+    start = jnp.pad(vector, [(2, width - 5), (1, width - 2)])
+    beside = np.arange(width) == 1
+
+    def window(number: jax.Array, rows: jax.Array) -> jax.Array:
+        top = begin + number * count
+        box = lax.dynamic_slice(rows, (top, top), (width, width), **IN_BOUNDS)
+        box = jnp.where((number == 0) & beside, start, box)
+        box, turn = _reflected(box, jnp.minimum(last - top, count))
+        rows = lax.dynamic_update_slice_in_dim(
+            rows, turn @ stretch(rows, top, width), top, 0, **IN_BOUNDS
+        )
+        columns = stretch(rows, top, width, 1) @ adjoint(turn)
+        rows = lax.dynamic_update_slice_in_dim(rows, columns, top, 1, **IN_BOUNDS)
+        place = (top + 2, top + 2)
+        return lax.dynamic_update_slice(rows, box[2:, 2:], place, **IN_BOUNDS)
+
+    windows = lax.div(last - begin + (count - 1), np.int32(count))
+    rows = lax.fori_loop(0, windows, window, rows)
+    i, j = (np.arange(extent) for extent in rows.shape)
+    keep = (i[:, None] <= j + 1) | (j >= layout.size)
+    return jnp.where(keep, rows, 0)
+
+
+def _reflected(box: jax.Array, count: jax.Array) -> Pair:
+    """Q^H W Q and Q^H for the product Q of so many reflections or some more, of a window W.
+
+    The first reflection is of the rows 2, 3 and 4, and puts zeros into column 1. After each trip
+    the first rows and columns move to the end. A reflection is I - 2 u u^H / |u|^2. All but the
+    last of a trip are halved and the last is multiplied: so no product needs the factor 2."""
+    width = box.shape[0]
+    i = np.arange(width, dtype=np.int32)
+    unit = np.eye(width, dtype=box.dtype)
+    onwards = np.roll(unit, -_IN_A_TRIP, 0)
+    # Shorter vectors are not reflected: their squares are not accurate.
+    limits = jnp.finfo(box.dtype)
+    least = np.exp2(np.ceil(np.log2(limits.tiny) / 2) + 1).astype(limits.dtype)
+
+    def vector(box: jax.Array, k: int) -> jax.Array:
+        """u [w, 1] of the reflection of row k and the next two."""
+        inside = (i >= k) & (i < k + 3)
+        # The other elements are one that is 0.
+        rows, columns = np.where(inside, i, k + 2), np.where(inside, k - 1, k - 2)
+        x = box.at[rows[:, None], columns[:, None]].get(
+            mode="promise_in_bounds", wrap_negative_indices=False
+        )
+        norm = jnp.maximum(jnp.sqrt(jnp.sum(squares(x), keepdims=True)), least)
+        here = unit[:, k : k + 1]
+        if jnp.iscomplexobj(x):
+            return x + here * (unit_phase(x[k : k + 1]) * norm)
+        return x + jnp.where(x < 0, -here, here) @ norm
+
+    def trip(_: jax.Array, state: Pair) -> Pair:
+        box, turn = state
+        for number in range(_IN_A_TRIP):
+            u = vector(box, number + 2)
+            plain, left = 0.5 * unit, u
+            if number == _IN_A_TRIP - 1:
+                factor = 2 ** (_IN_A_TRIP - 1)
+                plain, left = factor * onwards, (2 * factor * onwards) @ u
+            turned = plain - left @ adjoint(divided(u, jnp.sum(squares(u), keepdims=True)))
+            box, turn = turned @ box @ adjoint(turned), turned @ turn
+        return box, turn
+
+    trips = lax.div(count + (_IN_A_TRIP - 1), np.int32(_IN_A_TRIP))
+    box, turn = lax.fori_loop(0, trips, trip, (box, unit))
+    back = lax.rem(i + width - trips * _IN_A_TRIP, np.int32(width))
+    return take(take(box, back), back, 1), take(turn, back)

@@ -10,12 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg import real_condensed_forms, simultaneous
-from dialect_handlers.common.linalg.blocks import Triple, adjoint, over_batch
-from dialect_handlers.common.linalg.condensed_forms import Reflections, bidiagonalize
+from dialect_handlers.common.linalg import simultaneous
+from dialect_handlers.common.linalg.blocks import Triple, adjoint, over_batch, scaled
+from dialect_handlers.common.linalg.condensed_forms import bidiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
 from dialect_handlers.common.linalg.fitting import fitted
-from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
 
 Driver = Literal["gesdd", "gesvd"]
@@ -98,7 +97,7 @@ def singular_values(a: jax.Array) -> jax.Array:
 
 def _singular_values(a: jax.Array) -> jax.Array:
     a, scale = scaled(a)
-    d, e, _, _ = _bidiagonalized(a)
+    d, e, _, _ = bidiagonalize(a)
     _, v = bidiagonal_svd(d, e, left=False)
     product = _image(d, e, v)
     return -jnp.sort(-jnp.sqrt(jnp.sum(product * product, 1))) * scale
@@ -107,10 +106,6 @@ def _singular_values(a: jax.Array) -> jax.Array:
 def _image(d: jax.Array, e: jax.Array, v: jax.Array) -> jax.Array:
     """The bidiagonal matrix times each row of v [n, n], as rows."""
     return v * d + jnp.pad(v[:, 1:] * e, [(0, 0), (0, 1)])
-
-
-def _bidiagonalized(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections, Reflections]:
-    return (bidiagonalize if jnp.iscomplexobj(a) else real_condensed_forms.bidiagonalize)(a)
 
 
 def _is_rotated(a: jax.Array) -> bool:
@@ -216,7 +211,7 @@ def _ordered(
 def _svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
     m, n = a.shape
     a, scale = scaled(a)
-    d, e, left, right = _bidiagonalized(a)
+    d, e, left, right = bidiagonalize(a)
     u, v = bidiagonal_svd(d, e, left=True)
     diagonal_already = jnp.all(e == 0)
     unit = np.eye(n, dtype=d.dtype)
