@@ -12,13 +12,12 @@ import pytest
 from matrices import matrix
 
 from dialect_handlers.common.linalg import condensed_forms
-from dialect_handlers.common.linalg.balance import scales, triangular_parts_aside
 from dialect_handlers.common.linalg.blocks import scaled, triangle_inverse
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
-from dialect_handlers.common.linalg.fitting import fitted
+from dialect_handlers.common.linalg.schur import scales, triangular_parts_aside
 from dialect_handlers.common.linalg.secular_equation import Groups, find_roots, find_vectors
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
-from dialect_handlers.common.linalg.svd import svd
+from dialect_handlers.common.linalg.svd import fitted, svd
 from dialect_handlers.common.linalg.triangular import by_blocks
 from dialect_handlers.common.linalg.tridiagonal import _smaller_to_scale
 

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg.balance import scales, triangular_parts_aside
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
     adjoint,
@@ -24,7 +23,11 @@ from dialect_handlers.common.linalg.blocks import (
     take,
     unit_phase,
 )
-from dialect_handlers.common.linalg.schur import schur_of_balanced
+from dialect_handlers.common.linalg.schur import (
+    scales,
+    schur_of_balanced,
+    triangular_parts_aside,
+)
 
 
 class Eigen(NamedTuple):
