@@ -263,9 +263,6 @@ def lowered_module(source: Source, options: Options) -> ir.Operation:
     return _lowered_module(source, _target(options), Report(source=source.description))
 
 
-_PYTHON_CALLS = "calls of Python, such as jax.debug.print,"
-
-
 def _lowered_module(source: Source, target: Target, report: Report) -> ir.Operation:
     module = normalized(source.module, _stored(target))
     for text in assertions(module):
@@ -273,7 +270,8 @@ def _lowered_module(source: Source, target: Target, report: Report) -> ir.Operat
     for call in drop_effects(module):
         if call == ASSERTION:
             continue
-        calls = _PYTHON_CALLS if call in CALLBACK_TARGETS else f"calls of @{call}"
+        is_python = call in CALLBACK_TARGETS
+        calls = "calls of Python, such as jax.debug.print," if is_python else f"calls of @{call}"
         report.note(f"{calls} are left out: nothing reads their results")
     return module
 

@@ -14,7 +14,7 @@ from dialect_handlers.common.tensors import filled_like, zeros_like
 from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.frontend.mlir.values import is_made_of_iota
 from hlo2onnx.ir import accurate_math
-from hlo2onnx.ir.nodes import BY_RECIPROCAL
+from hlo2onnx.ir.notes import BY_RECIPROCAL
 from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, dtype_of, rank_of
 from hlo2onnx.lowering.context import Parts

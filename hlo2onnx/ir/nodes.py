@@ -13,8 +13,9 @@ import onnx_ir as oir
 from hlo2onnx.ir.constants import attribute_of, key_of, label_of
 from hlo2onnx.ir.dims import Shapes
 from hlo2onnx.ir.names import Names
+from hlo2onnx.ir.notes import note_quotient
 from hlo2onnx.ir.op_families import qualified
-from hlo2onnx.ir.positions import Position, beside
+from hlo2onnx.ir.positions import Elsewhere, Position, beside
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.type_inference import ValueType, check_types, infer
 from hlo2onnx.ir.values import WEIGHT, Dim, attributes_of, dtype_of, shape_of
@@ -26,18 +27,8 @@ _NUMBERS = (int, np.integer)
 _FEW = 16
 """Lists of up to so many integers are looked up without an array of them."""
 
-BY_RECIPROCAL = "hlo2onnx.by_reciprocal"
-"""The key of quotients of the program, which XLA computes by 1 / c for a constant c."""
-
 GUARDS = "hlo2onnx.guards"
 """Where the main graph keeps what was asked about weights."""
-
-
-def _note_quotient(node: oir.Node, copy: oir.Value) -> None:
-    """Makes a copy of a quotient of the program one, too."""
-    maker = copy.producer()
-    if BY_RECIPROCAL in node.meta and maker is not None:
-        maker.meta[BY_RECIPROCAL] = True
 
 
 class NodeBuilder:
@@ -168,7 +159,7 @@ class NodeBuilder:
         """
         attributes = attributes_of(node) | changed
         result = self.op(node.op_type, *inputs, types=types, **attributes)
-        _note_quotient(node, result)
+        note_quotient(node, result)
         return result
 
     def copy_of(
@@ -189,7 +180,7 @@ class NodeBuilder:
         types = types or [(dtype_of(x), shape_of(x)) for x in node.outputs]
         attributes = attributes_of(node) | changed
         made = self.node(node.op_type, inputs, attributes, types, node.domain)
-        _note_quotient(node, made[0])
+        note_quotient(node, made[0])
         return made
 
     def node(
@@ -243,7 +234,7 @@ class NodeBuilder:
 
     def before(self, node: oir.Node) -> AbstractContextManager[None]:
         """Within the block nodes go right before `node`, under its name and metadata."""
-        return _Elsewhere(self, beside(node, before=node))
+        return Elsewhere(self._go, beside(node, before=node))
 
     def go_before(self, node: oir.Node) -> None:
         """From here to the end of the block around it nodes go right before `node`, under its name
@@ -252,7 +243,7 @@ class NodeBuilder:
 
     def after(self, node: oir.Node) -> AbstractContextManager[None]:
         """Within the block nodes go right after `node`, under its name and metadata."""
-        return _Elsewhere(self, beside(node, after=node))
+        return Elsewhere(self._go, beside(node, after=node))
 
     def at_end(self, graph: oir.Graph) -> AbstractContextManager[None]:
         """Within the block nodes go to the end of an existing graph."""
@@ -270,20 +261,14 @@ class NodeBuilder:
         metadata: Mapping[str, str],
         starting: bool = False,
     ) -> AbstractContextManager[None]:
-        return _Elsewhere(self, (graph, None, None, starting, scope, metadata))
+        return Elsewhere(self._go, (graph, None, None, starting, scope, metadata))
 
     def _go(self, position: Position) -> Position:
         """Makes the next nodes at a position; returns the one before."""
         before, after, starting = self._insert_before, self._insert_after, self._starting
         saved = (self.graph, before, after, starting, self.scope, self.metadata)
-        (
-            self.graph,
-            self._insert_before,
-            self._insert_after,
-            self._starting,
-            self.scope,
-            self.metadata,
-        ) = position
+        self.graph, self._insert_before, self._insert_after = position[:3]
+        self._starting, self.scope, self.metadata = position[3:]
         return saved
 
     @contextmanager
@@ -408,17 +393,3 @@ class NodeBuilder:
     def scalar_like(self, item: Any, like: oir.Value) -> oir.Value:
         """A rank-0 constant of the element type of `like`."""
         return self.scalar(item, dtype_of(like))
-
-
-class _Elsewhere(AbstractContextManager[None]):
-    """A block within which the nodes of a builder go to another position."""
-
-    def __init__(self, builder: NodeBuilder, position: Position) -> None:
-        self._builder = builder
-        self._position = position
-
-    def __enter__(self) -> None:
-        self._position = self._builder._go(self._position)
-
-    def __exit__(self, *_: object) -> None:
-        self._builder._go(self._position)

@@ -370,3 +370,16 @@ def _functions(stack: str) -> list[str]:
         if found[-1:] != [last]:
             found.append(last)
     return found
+
+
+# -- quotients ----------------------------------------------------------------------------------
+
+BY_RECIPROCAL = "hlo2onnx.by_reciprocal"
+"""The key of quotients of the program, which XLA computes by 1 / c for a constant c."""
+
+
+def note_quotient(node: oir.Node, copy: oir.Value) -> None:
+    """Makes a copy of a quotient of the program one, too."""
+    maker = copy.producer()
+    if BY_RECIPROCAL in node.meta and maker is not None:
+        maker.meta[BY_RECIPROCAL] = True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 
 import onnx_ir as oir
 
@@ -21,3 +22,21 @@ def beside(
     if not isinstance(graph, oir.Graph):
         raise InternalError(f"node {node.name} is not part of a graph")
     return (graph, before, after, False, node.name or "", node.metadata_props)
+
+
+class Elsewhere(AbstractContextManager[None]):
+    """A block within which nodes go to another position.
+
+    Args:
+        go: Makes the next nodes at a position; returns the one before.
+    """
+
+    def __init__(self, go: Callable[[Position], Position], position: Position) -> None:
+        self._go = go
+        self._position = position
+
+    def __enter__(self) -> None:
+        self._position = self._go(self._position)
+
+    def __exit__(self, *_: object) -> None:
+        self._go(self._position)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.nodes import BY_RECIPROCAL
+from hlo2onnx.ir.notes import BY_RECIPROCAL
 from hlo2onnx.ir.values import FLOATS, const_of, dtype_of
 from hlo2onnx.ir.weights import weight_of
 from hlo2onnx.raising.engine import CONSTANT, Rewriter, Rule, need, needed
