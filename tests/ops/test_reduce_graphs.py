@@ -39,9 +39,8 @@ def test_max_of_what_cannot_be_nan_is_one_node() -> None:
 
 
 def test_the_guard_against_nan() -> None:
-    for shape, last in ((8, 5), ("Max", "Min")), ((80, 50), ("IsNaN", "Relu", "Where")):
-        guarded = ("ReduceSum", "ReduceMax", *last)
-        against_jax(lambda x: x.max(1), values("f32", shape)).bit_exact().graph_is(*guarded)
+    guarded = ("ReduceSum", "ReduceMax", "IsNaN", "Relu", "Where")
+    against_jax(lambda x: x.max(1), values("f32", (8, 5))).bit_exact().graph_is(*guarded)
     tame_x = tame("f32", (8, 5))
     against_jax(lambda x: x.max(1), tame_x, nan="runtime").bit_exact().graph_is("ReduceMax")
     argmax = against_jax(lambda x: jnp.argmax(x, 1), tame_x, nan="runtime").bit_exact()
