@@ -19,12 +19,12 @@ RETIRED = frozenset(
      "fold-power-of-two", "gather-hoisting", "hoist-row-transpose", "hoist-threefry",
      "horizontal-fusion", "inline-single-trip", "inline-trip", "is-finite", "known-conditions",
      "known-state", "loop-peel", "masked-gather", "negative-index-nd", "negative-tuple",
-     "pack-rows", "permute-rows", "pipeline-threefry", "pooling-gradient", "replace-zero",
-     "rounded-rotation", "row-tables", "shifted-carry", "sink-final-states",
-     "sink-into-branches", "skip-idle-trips", "skip-unselected", "slp-vectorize",
-     "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias", "sum-after-loop",
-     "sum-of-choices", "transpose-group-normalization", "unmask-state", "vector-bias",
-     "vector-dot", "while-fission", "wide-comparison", "widen-comparison", "zero-or-small"}
+     "pack-rows", "permute-rows", "pipeline-threefry", "replace-zero", "rounded-rotation",
+     "row-tables", "shifted-carry", "sink-final-states", "sink-into-branches", "skip-idle-trips",
+     "skip-unselected", "slp-vectorize", "softmax-drop-unit-dims", "softmax-without-units",
+     "squeeze-bias", "sum-after-loop", "sum-of-choices", "transpose-group-normalization",
+     "unmask-state", "vector-bias", "vector-dot", "while-fission", "wide-comparison",
+     "widen-comparison", "zero-or-small"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""
 

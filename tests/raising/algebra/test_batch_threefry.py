@@ -82,7 +82,7 @@ def test_those_that_wait_for_equally_many_are_one(
     assert Translated(function, without=[BATCH]).uses == before
 
 
-@pytest.mark.parametrize(("size", "fired"), [(125, 1), (126, 0)])
+@pytest.mark.parametrize(("size", "fired"), [(253, 1), (254, 0)])
 def test_no_more_numbers_than_are_written_out(size: int, fired: int) -> None:
     run = Translated(lambda key: (random.bits(key, (size,)), random.bits(~key, (3,))))
     assert run.rules[BATCH] == fired
