@@ -84,12 +84,17 @@ def nodes_of(function: Function, *sizes: int) -> list[int]:
     return [_translated(function, (size, size), "float64").report.nodes.total() for size in sizes]
 
 
+THRESHOLDS = 16
+"""Nodes by which models may differ as tables of constants pass the sizes at which rules fire."""
+
+
 def assert_nodes_do_not_depend_on_the_size(
     function: Function, most: int, smallest: int = 40, large: tuple[int, int] = (300, 960)
 ) -> None:
     """Asserts that models have fewer than `most` nodes, however large the matrices are."""
     small, *whole_blocks = nodes_of(function, smallest, *large)
-    assert whole_blocks[0] == whole_blocks[1] < most
+    assert max(whole_blocks) < most
+    assert abs(whole_blocks[0] - whole_blocks[1]) <= THRESHOLDS
     assert small <= whole_blocks[0], "small tables of constants are computed beforehand"
 
 
