@@ -110,7 +110,14 @@ def test_large_matrices_with_a_bound_of_the_angles() -> None:
         check_singular(a)
 
 
-@pytest.mark.parametrize("size", [13, simultaneous.LEAST_BOUNDED])
+@pytest.mark.parametrize(
+    "size",
+    [
+        simultaneous.MOST_JOINED,
+        pytest.param(simultaneous.MOST_JOINED + 1, marks=pytest.mark.wide),
+        simultaneous.LEAST_BOUNDED,
+    ],
+)
 def test_equal_values_where_the_form_of_a_step_changes(size: int) -> None:
     """Left and right vectors of equal values turn by exactly the same angles."""
     place = np.arange(size)

@@ -145,9 +145,9 @@ JAX calls LAPACK for these functions. The model has loops of ONNX operators inst
 * *polar*: distance of the polar factor U V^T from the exact one, in multiples of XLA's. The
   matrices have singular values from 1 to 1e-5; median of five.
 * *nodes*: the count hardly grows with the matrix. Larger matrices need a few more nodes, for
-  tables that are not computed beforehand and for blocks that do not fit. Real matrices of up to 96
-  rows for `eigh` and 80 for `svd`, in f64 80 and 48, are rotated; others are reduced to two
-  diagonals and divided.
+  tables that are not computed beforehand and for blocks that do not fit. `eigh` of more than 96
+  rows and `svd` of more than 80, in f64 80 and 48, have up to three times the nodes: large parts of
+  a matrix have their own nodes.
 
 `eig` finds the eigenvalues of a matrix that is not Hermitian one after the other, in LAPACK's
 order, by a reflection for each row. This is slow, so use it for small matrices.

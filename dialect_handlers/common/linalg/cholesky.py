@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dialect_handlers.common.linalg import written_out
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
-    LARGEST_BLOCK,
     Pair,
     adjoint,
     block_size,
@@ -39,15 +39,23 @@ def cholesky(a: jax.Array, *, lower: bool) -> Pair:
     """
     if a.shape[-1] == 0:
         return a, jnp.zeros(a.shape[:-1], a.real.dtype)
+    # One matrix is transposed for nothing where its factor is transposed back.
+    if written_out.is_small(a) and a.ndim > 2:
+        return written_out.cholesky(a, lower=lower)
     u, pivots = _upper(adjoint(a) if lower else a)
     return adjoint(u) if lower else u, pivots
 
 
 def _upper(a: jax.Array) -> Pair:
     n = a.shape[-1]
-    if is_symbolic(n) or n <= LARGEST_BLOCK:
+    if written_out.is_small(a):
+        return written_out.cholesky(a, lower=False)
+    if is_symbolic(n):
         return _by_columns(a)
-    u, pivots = _by_blocks(a, block_size(n))
+    size = block_size(n)
+    if size == n:
+        return _by_columns(a)
+    u, pivots = _by_blocks(a, size)
     # Products of whole blocks spread NaN and infinities too far.
     finite = jnp.isfinite(u).all()
     u, pivots = lax.cond(finite, lambda: (u, pivots), lambda: _by_columns(a))

@@ -7,11 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg import simultaneous
-from dialect_handlers.common.linalg.blocks import Pair, adjoint, over_batch, scaled
+from dialect_handlers.common.linalg import jacobi, real_condensed_forms, simultaneous
+from dialect_handlers.common.linalg.blocks import Pair, adjoint, over_batch
 from dialect_handlers.common.linalg.condensed_forms import tridiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
+from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
+from dialect_handlers.common.linalg.written_out import MOST, is_small
 
 
 def eigh(a: jax.Array, *, lower: bool) -> Pair:
@@ -28,6 +30,8 @@ def eigh(a: jax.Array, *, lower: bool) -> Pair:
         V [..., n, n]; and w [..., n], real, ascending. All are NaN if the triangle holds NaN or
         infinities, unless n is 1.
     """
+    if is_small(a, MOST) and a.shape[-1] > 1 and not jnp.iscomplexobj(a):
+        return jacobi.eigh(a, lower=lower)
     triangle = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
     a = triangle + adjoint(triangle) + jnp.where(np.eye(a.shape[-1], dtype=bool), a.real, 0)
 
@@ -59,7 +63,7 @@ def _eigh(a: jax.Array) -> Pair:
     if n <= 1:
         return jnp.ones_like(a), jnp.diagonal(a).real
     a, scale = scaled(a)
-    d, e, q = tridiagonalize(a)
+    d, e, q = (tridiagonalize if jnp.iscomplexobj(a) else real_condensed_forms.tridiagonalize)(a)
     v, w = tridiagonal_eigh(d, e)
     return q.times(v.astype(a.dtype), shift=1), w * scale
 

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dialect_handlers.common.linalg import written_out
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
     Pair,
     Triple,
     block_size,
-    counted,
     entry,
     first_largest,
     is_symbolic,
@@ -28,6 +28,7 @@ from dialect_handlers.common.linalg.blocks import (
     trips,
     with_unit_front,
 )
+from dialect_handlers.common.linalg.lu_in_place import lu_in_place
 
 
 def lu(a: jax.Array) -> Triple:
@@ -42,7 +43,33 @@ def lu(a: jax.Array) -> Triple:
         columns the row exchanged with row j, i32; and the rows of A in the order of P,
         i32[..., m].
     """
-    return over_batch(_lu, 2, a)
+    if written_out.is_small(a, written_out.MOST):
+        return written_out.lu(a)
+    if a.ndim > 2 or a.shape[0] != a.shape[1] or is_symbolic(a.shape[0]) or jnp.iscomplexobj(a):
+        return over_batch(_lu, 2, a)
+    if a.size == 0:
+        return _lu(a)
+    packed, order, good = lu_in_place(a)
+
+    def fast() -> Pair:
+        return packed, order.astype(np.int32)
+
+    packed, order = lax.cond(good, fast, lambda: _lu(a)[::2])
+    return packed, _exchanges(order), order
+
+
+def _exchanges(order: jax.Array) -> jax.Array:
+    """The exchanges, row k with row p[k] in turn, that put 0, 1, 2, ... into an order i32[n]."""
+    n = order.shape[0]
+    position = lax.iota(np.int32, n)
+
+    def step(carry: Pair, at: Pair) -> tuple[Pair, jax.Array]:
+        (rows, places), (k, row) = carry, at
+        place, other = entry(places, row), entry(rows, k)
+        rows = jnp.where(position == place, other, rows)
+        return (rows, jnp.where(position == other, place, places)), place
+
+    return lax.scan(step, (position, position), (position, order))[1]
 
 
 def _lu(a: jax.Array) -> Triple:
@@ -92,23 +119,25 @@ def _panel(
         The new order; the factors of each elimination as the rows of [b, m], in the order of the
         matrix' rows; the pivots' rows [b, b]; and for each pivot the position it was found at.
     """
-    position = counted(p.shape[1])
+    position = lax.iota(np.int32, p.shape[1])
 
-    def step(carry: Pair, k: jax.Array) -> tuple[Pair, Triple]:
-        p, order = carry
+    def step(carry: Triple, _: None) -> tuple[Triple, Triple]:
+        p, order, k = carry
         here = first + k
-        column = take(p, k)
-        moved = take(column, order, 1)
+        column = entry(p, k)
+        moved = take(column, order, 0)
         found = first_largest(magnitude(moved), here)
-        row, pivot = take(order, found), take(moved, found, 1)
-        order = jnp.where(position == found, take(order, here), order)
+        row = entry(order, found)
+        order = jnp.where(position == found, entry(order, here), order)
         order = jnp.where(position == here, row, order)
+        pivot = entry(moved, found)
         factors = column * reciprocal(jnp.where(pivot == 0, 1, pivot))
-        upper = take(p, row, 1)
-        return (p - upper * factors, order), (factors[0], upper[:, 0], found[0])
+        upper = stretch(p, row, 1, 1)
+        return (p - upper * factors, order, k + 1), (factors, upper[:, 0], found)
 
-    columns = np.arange(p.shape[0], dtype=np.int32)[:, None]
-    (_, order), (lower, upper, pivots) = lax.scan(step, (p, order), columns)
+    (_, order, _), (lower, upper, pivots) = lax.scan(
+        step, (p, order, np.int32(0)), length=p.shape[0]
+    )
     return order, lower, upper, pivots
 
 

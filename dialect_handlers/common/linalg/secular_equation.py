@@ -9,13 +9,14 @@ one between every two neighbours among the p^2 and one above all. What makes the
 to the last bit is due to Gu and Eisenstat: each root is known by its distance to the pole nearest
 to it, and z is computed anew as that for which the roots found are exact.
 
-A row of vectors [1, n] holds the diagonals of several matrices. Elements that belong to no matrix
-keep out of everything. In arrays [n, n] the rows are poles, and the columns are roots. Masks are
-factors 0 and 1: a selection takes three times as long.
+The matrices stand side by side: a row of vectors [g, n] holds the diagonals of several. Elements
+that belong to no matrix keep out of everything. In arrays [g, n, n] the rows are poles, and the
+columns are roots. Masks are factors 0 and 1: a selection takes three times as long.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -35,48 +36,87 @@ _FAR = 3.0
 """The pole, as a row, of elements that belong to no matrix: different from all others."""
 
 
+class _Sum(NamedTuple):
+    """Weighted sums over matrices, in two steps: of them, only the first looks at masks.
+
+    Attributes:
+        terms: Makes the terms of an array [g, n, n].
+        total: The sums [g, 1, n] of such terms.
+    """
+
+    terms: Callable[[jax.Array], jax.Array]
+    total: Callable[[jax.Array], jax.Array]
+
+
 class Groups(NamedTuple):
     """Which elements belong to the same matrix.
 
     Attributes:
-        active: Whether an element belongs to a matrix, bool[1, n].
-        last: Whether it is the last of its matrix, bool[1, n].
-        together: 1 for two elements of one matrix, else 0, [n, n].
+        active: Whether an element belongs to a matrix, bool[g, 1, n].
+        last: Whether it is the last of its matrix, bool[g, 1, n].
+        together: 1 for two elements of one matrix, else 0, [g, n, n]. None if all active elements
+            of a row belong to one matrix and come first: no sum then needs a mask.
     """
 
     active: jax.Array
     last: jax.Array
-    together: jax.Array
+    together: jax.Array | None
 
     @classmethod
     def of(cls, number: jax.Array, dtype: np.dtype) -> Groups:
-        """The groups of elements with equal numbers [n], which are neighbours. Elements with the
+        """The groups of elements with equal numbers [g, n], which are neighbours. Elements with the
         number -1 belong to none."""
         active = number >= 0
-        ends = jnp.pad(number[1:] != number[:-1], (0, 1), constant_values=True)
+        ends = jnp.pad(number[:, 1:] != number[:, :-1], [(0, 0), (0, 1)], constant_values=True)
         columns = jnp.where(active, number, -2)
-        together = (number[:, None] == columns).astype(dtype)
-        return cls(active[None], (active & ends)[None], together)
+        together = (number[..., None] == columns[:, None]).astype(dtype)
+        return cls(active[:, None], (active & ends)[:, None], together)
+
+    @classmethod
+    def of_one(cls, active: jax.Array) -> Groups:
+        """One matrix in each row of active elements [g, n], which come first."""
+        following = jnp.pad(active[:, 1:], [(0, 0), (0, 1)])
+        return cls(active[:, None], (active & ~following)[:, None], None)
 
     def differences(self, poles: jax.Array, origins: jax.Array) -> jax.Array:
-        """The square of each pole [n, 1] minus the square of each origin [1, n], accurate to the
-        last bits; and any negative number for poles of other matrices, of the same origin the
+        """The square of each pole [g, n, 1] minus the square of each origin [g, 1, n], accurate to
+        the last bits; and any negative number for poles of other matrices, of the same origin the
         same."""
-        return self.own((poles - origins) * (poles + origins)) + (self.together - 1)
+        difference = (poles - origins) * (poles + origins)
+        return difference if self.together is None else self.own(difference) + (self.together - 1)
 
     def own(self, x: jax.Array) -> jax.Array:
-        """The elements [n, n] for two of one matrix; 0 for others."""
-        return x * self.together
+        """The elements [g, n, n] for two of one matrix; 0 or, without a mask, any for others."""
+        return x if self.together is None else x * self.together
+
+    def sum_of(self, weights: jax.Array) -> _Sum:
+        """How to sum over each matrix.
+
+        Args:
+            weights: [g, 1, n], 0 for elements that belong to no matrix.
+        """
+        # Next to a pole the square of an inverse overflows, but not its product with the weight.
+        factors = self.own(jnp.swapaxes(weights, 1, 2))
+        if self.together is None:
+            one = np.ones((1, weights.shape[-1]), weights.dtype)
+            return _Sum(lambda x: factors * x, lambda x: one @ x)
+        return _Sum(lambda x: factors * x, lambda x: jnp.sum(x, 1, keepdims=True))
+
+    def totals(self, weights: jax.Array) -> jax.Array:
+        """The sums of weights [g, 1, n] over each matrix."""
+        if self.together is None:
+            return jnp.sum(weights, -1, keepdims=True)
+        return weights @ self.together
 
 
 class Roots(NamedTuple):
     """Singular values.
 
     Attributes:
-        values: [1, n]
-        poles: [n, 1], strictly ascending in each matrix.
+        values: [g, 1, n]
+        poles: [g, n, 1], strictly ascending in each matrix.
         distances: The squares of the poles minus the squares of the singular values, each accurate
-            to the last bits, as `Groups.differences` [n, n].
+            to the last bits, as `Groups.differences` [g, n, n].
         gaps: The same for the poles instead of the singular values.
     """
 
@@ -90,24 +130,23 @@ def find_roots(poles: jax.Array, z: jax.Array, groups: Groups) -> Roots:
     """The singular values, in the order of the poles.
 
     Args:
-        poles: [n], ascending in each matrix, the first being 0 and all less than `ABSENT`.
-        z: [n], none being 0 in a matrix.
+        poles: [g, n], ascending in each matrix, the first being 0 and all less than `ABSENT`.
+        z: [g, n], none being 0 in a matrix.
     """
     active, last = groups.active, groups.last
     poles = _apart(poles, groups)
     own, column = (jnp.where(active, poles, absent) for absent in (ABSENT, _FAR))
-    column = column.T
-    weights = jnp.where(active, z * z, 0)
+    column = jnp.swapaxes(column, 1, 2)
+    weights = jnp.where(active, (z * z)[:, None], 0)
     following, next_weight = (_next(x) for x in (own, weights))
-    gap = jnp.where(last, weights @ groups.together, (following - own) * (following + own))
+    gap = jnp.where(last, groups.totals(weights), (following - own) * (following + own))
     gap = jnp.where(active, gap, 1)
     gaps = groups.differences(column, own)
 
     # f in the middle says which pole is nearer: it becomes the origin.
     middle = 0.5 * gap
-    # Next to a pole the square of an inverse overflows, but not its product with the weight.
-    factors = groups.own(weights.T)
-    at_middle = 1 + _sum(factors / (gaps - middle))
+    sum_of = groups.sum_of(weights)
+    at_middle = 1 + sum_of.total(sum_of.terms(1 / (gaps - middle)))
     below = (at_middle >= 0) | last
     nearest = jnp.where(below, own, following)
     left = jnp.where(below, 0, -gap)
@@ -127,27 +166,27 @@ def find_roots(poles: jax.Array, z: jax.Array, groups: Groups) -> Roots:
     # The others stay 0, so that their distances are their gaps.
     search = _Search(jnp.where(active, guess, 0), low, high, active, np.int32(0))
     origin = groups.differences(column, nearest)
-    x = _refined(search, left, right, origin, factors)
+    x = _refined(search, left, right, origin, sum_of)
     values = jnp.sqrt(jnp.maximum(nearest * nearest + x, 0))
     return Roots(values, column, origin - groups.own(x), gaps)
 
 
 def _apart(values: jax.Array, groups: Groups) -> jax.Array:
-    """Ascending values [n] of each matrix as [1, n], increased until they differ by more than
+    """Ascending values [g, n] of each matrix as [g, 1, n], increased until they differ by more than
     rounding."""
-    i = np.arange(values.shape[0])
+    i = np.arange(values.shape[-1])
     steps = (i - i[:, None]) * jnp.finfo(values.dtype).eps
     # No value is as great as the number that is subtracted from those which come later.
     steps = np.where(i[:, None] <= i, steps, -2 * ABSENT).astype(values.dtype)
-    return jnp.max(groups.own(values[:, None] + steps), 0, keepdims=True)
+    return jnp.max(groups.own(values[..., None] + steps), 1, keepdims=True)
 
 
 def _next(x: jax.Array) -> jax.Array:
-    return jnp.concatenate([x[:, 1:], x[:, -1:]], 1)
+    return jnp.concatenate([x[..., 1:], x[..., -1:]], -1)
 
 
 def _sum(x: jax.Array) -> jax.Array:
-    return jnp.sum(x, 0, keepdims=True)
+    return jnp.sum(x, 1, keepdims=True)
 
 
 class _Search(NamedTuple):
@@ -165,28 +204,28 @@ def _refined(
     left: jax.Array,
     right: jax.Array,
     origin: jax.Array,
-    factors: jax.Array,
+    sum_of: _Sum,
 ) -> jax.Array:
     """Roots of f by interpolation with two poles, the neighbours of each (Li's middle way): the
     terms of the poles on either side are replaced by one with that neighbour's pole, of the same
     value and derivative. Where that leaves the bounds they are halved.
 
     Args:
-        left, right: The poles around each root [1, n], relative to its origin.
-        origin: All poles relative to it [n, n].
-        factors: z^2 of the poles of the same matrix [n, n], 0 for others.
+        left, right: The poles around each root [g, 1, n], relative to its origin.
+        origin: All poles relative to it [g, n, n].
+        sum_of: Sums with the weights z^2.
     """
     tolerance = TOLERANCE * jnp.finfo(left.dtype).eps
-    before = np.triu(np.ones(origin.shape, origin.dtype))
+    before = np.triu(np.ones(origin.shape[1:], origin.dtype))
 
     def step(now: _Search) -> _Search:
         inverse = 1 / (origin - now.x)
-        terms = factors * inverse
+        terms = sum_of.terms(inverse)
         before_terms = before * terms
-        f = 1 + _sum(terms)
-        from_before = _sum(before_terms)
-        slope = _sum(terms * inverse)
-        before_slope = _sum(before_terms * inverse)
+        f = 1 + sum_of.total(terms)
+        from_before = sum_of.total(before_terms)
+        slope = sum_of.total(terms * inverse)
+        before_slope = sum_of.total(before_terms * inverse)
         low, high = jnp.where(f < 0, now.x, now.low), jnp.where(f < 0, now.high, now.x)
         a, b = left - now.x, right - now.x
         rest = f - a * before_slope - b * (slope - before_slope)
@@ -213,22 +252,22 @@ def _root(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
 def find_vectors(
     roots: Roots, z: jax.Array, groups: Groups, *, left: bool
 ) -> tuple[jax.Array | None, jax.Array]:
-    """The left (if wanted) and the right singular vectors, as the columns of matrices [n, n];
+    """The left (if wanted) and the right singular vectors, as the columns of matrices [g, n, n];
     columns of elements outside all matrices are columns of the unit matrix. The last element has to
     be one of these."""
     epsilon = jnp.finfo(z.dtype).eps
     # Loewner's formula: z^2 of a pole is a product over all roots of quotients less than 1. The
     # divisor is the difference from the pole before the root or, for the poles before the root,
     # from the pole after it.
-    quotients = roots.distances[:, :-1] / _without_diagonal(roots.gaps)
-    product = jnp.prod(quotients, 1, keepdims=True) * roots.gaps[:, -1:]
+    quotients = roots.distances[..., :-1] / _without_diagonal(roots.gaps)
+    product = jnp.prod(quotients, -1, keepdims=True) * roots.gaps[..., -1:]
     # Without a pole after the last root, its divisor is that of the next element's.
-    size = jnp.where(groups.active.T, epsilon * jnp.sqrt(abs(product)), 0)
+    size = jnp.where(jnp.swapaxes(groups.active, 1, 2), epsilon * jnp.sqrt(abs(product)), 0)
     # The largest element of a column is between 1 / n and 1 / epsilon^3 times epsilon, so that its
     # square does not overflow.
-    numerator = jnp.where(z[:, None] < 0, -size, size)
+    numerator = jnp.where(z[..., None] < 0, -size, size)
     right = groups.own(numerator / roots.distances)
-    unit = np.eye(z.shape[0], dtype=z.dtype) * (1 - groups.active.astype(z.dtype))
+    unit = np.eye(z.shape[-1], dtype=z.dtype) * (1 - groups.active.astype(z.dtype))
     of_right = _unit_columns(right, groups, unit)
     if not left:
         return None, of_right
@@ -237,12 +276,12 @@ def find_vectors(
 
 
 def _without_diagonal(x: jax.Array) -> jax.Array:
-    """[n, n] -> [n, n - 1]"""
-    n = x.shape[0]
-    rows = x.reshape(n * n)[1:].reshape(n - 1, n + 1)
-    return rows[:, :-1].reshape(n, n - 1)
+    """[g, n, n] -> [g, n, n - 1]"""
+    count, n, _ = x.shape
+    rows = x.reshape(count, n * n)[:, 1:].reshape(count, n - 1, n + 1)
+    return rows[..., :-1].reshape(count, n, n - 1)
 
 
 def _unit_columns(x: jax.Array, groups: Groups, unit: jax.Array) -> jax.Array:
-    length = jnp.sqrt(_sum(x * x))
+    length = jnp.sqrt(jnp.sum(x * x, 1, keepdims=True))
     return x / jnp.where(groups.active, length, np.inf) + unit

@@ -3,9 +3,9 @@ matrices have LAPACK's order.
 
 Real matrices take two shifts at once, and complex ones take one. Each step moves a bulge of 3 x 3
 down the diagonal, by one reflection of three rows and columns for each row. With one shift the last
-of the three elements is 0. The reflections are computed in a window, a small block on the diagonal,
-many in a row. Their product is then applied to the rest of the rows and columns at once. The window
-itself is copied back: small elements are as accurate as if each reflection had been applied alone.
+of the three elements is 0. They are computed in a window, a small block on the diagonal, many in a
+row. Their product is then applied to the rest of the rows and columns at once. The window itself is
+copied back: small elements are as accurate as if each reflection had been applied alone.
 """
 
 from __future__ import annotations

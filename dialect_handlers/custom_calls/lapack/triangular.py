@@ -1,0 +1,36 @@
+"""Systems of equations with triangular matrices."""
+
+from __future__ import annotations
+
+from dialect_handlers.common.factored_systems import note_right_side, solved_at_once
+from dialect_handlers.common.linalg.blocks import ADJOINT, NO_TRANSPOSE, TRANSPOSE
+from dialect_handlers.common.linalg.triangular import solve_triangular
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.op import CustomCall
+from hlo2onnx.lowering.registry import handles_call
+
+_TRANSPOSE = {"N": NO_TRANSPOSE, "T": TRANSPOSE, "C": ADJOINT}
+
+
+@handles_call(*(f"lapack_{dtype}trsm_ffi" for dtype in "sdcz"), form="any")
+def trsm(
+    em: Emitter, op: CustomCall, *, side: int, uplo: int, trans_x: int, diag: int
+) -> list[Parts]:
+    """trsm(a, b) -> X with op(a) X = b, or X op(a) = b"""
+    a, b = (em.parts(operand) for operand in op.operands)
+    kind = "".join(map(chr, (side, uplo, trans_x, diag)))
+    if kind == "LUNN" and (x := solved_at_once(em, op)):
+        return [x]
+    (x,) = em.through_jax(
+        solve_triangular,
+        a,
+        b,
+        left_side=chr(side) == "L",
+        lower=chr(uplo) == "L",
+        unit_diagonal=chr(diag) == "U",
+        transpose_a=_TRANSPOSE[chr(trans_x)],
+    )
+    if kind == "LLNU":
+        note_right_side(x, a, b)
+    return [x]

@@ -1,0 +1,145 @@
+"""Factors of small matrices that are written out by elements."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.lax import linalg
+from matrices import definite, dominant, hermitian, like_jax, matrix, text_of
+
+import hlo2onnx
+from dialect_handlers.common.linalg import jacobi, written_out
+from dialect_handlers.common.linalg.blocks import ADJOINT, NO_TRANSPOSE, TRANSPOSE
+
+BATCHES = [(), (1,), (5,), (2, 3), (0,)]
+
+
+@pytest.fixture(autouse=True)
+def x64() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_cholesky(dtype: str, lower: bool, batch: tuple[int, ...]) -> None:
+    for n in (1, 2, 4):
+        a = definite((*batch, n, n), dtype)
+        # The other triangle is not read.
+        read = (np.tril if lower else np.triu)(a)
+        found, pivots = map(np.asarray, written_out.cholesky(jnp.array(read), lower=lower))
+        left = found if lower else found.conj().swapaxes(-1, -2)
+        np.testing.assert_allclose(left @ left.conj().swapaxes(-1, -2), a, rtol=1e-12)
+        np.testing.assert_allclose(pivots, np.diagonal(found, axis1=-2, axis2=-1).real ** 2)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_lu(dtype: str, batch: tuple[int, ...]) -> None:
+    for m, n in [(1, 1), (2, 2), (3, 3), (4, 4), (4, 2), (2, 4)]:
+        a = matrix((*batch, m, n), dtype)
+        for x in (a, np.sign(a.real).astype(dtype), np.round(a), 0 * a):
+            packed, pivots, order = written_out.lu(jnp.array(x))
+            want = linalg.lu(x)
+            np.testing.assert_allclose(packed, want[0], atol=1e-13)
+            np.testing.assert_array_equal(pivots, want[1])
+            np.testing.assert_array_equal(order, want[2])
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("op", [NO_TRANSPOSE, TRANSPOSE, ADJOINT])
+def test_triangular_systems(op: str, batch: tuple[int, ...]) -> None:
+    for left, lower, unit in product([False, True], repeat=3):
+        a = dominant((*batch, 3, 3), "complex128")
+        b = matrix((*batch, 3, 2) if left else (*batch, 2, 3), "complex128")
+        x = written_out.solve(
+            jnp.array(a), jnp.array(b), left_side=left, lower=lower, unit_diagonal=unit, op=op
+        )
+        t = np.tril(a) if lower else np.triu(a)
+        t = np.where(np.eye(3) == 1, 1, t) if unit else t
+        t = t if op == NO_TRANSPOSE else t.swapaxes(-1, -2)
+        t = t.conj() if op == ADJOINT else t
+        np.testing.assert_allclose(t @ x if left else x @ t, b, atol=1e-10)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rotations(dtype: str, lower: bool, batch: tuple[int, ...]) -> None:
+    unit = float(np.finfo(dtype).eps)
+    for n, scale in product((2, 3, 4), (1, 1e36, 1e-36)):
+        a = (scale * hermitian((*batch, n, n), "float64")).astype(dtype)
+        read = (np.tril if lower else np.triu)(a)
+        v, w = (np.asarray(x, np.float64) for x in jacobi.eigh(jnp.array(read), lower=lower))
+        size = np.abs(a).max(initial=0).astype(np.float64)
+        np.testing.assert_allclose(a @ v, v * w[..., None, :], atol=20 * unit * size)
+        np.testing.assert_allclose(
+            v.swapaxes(-1, -2) @ v, np.broadcast_to(np.eye(n), v.shape), atol=20 * unit
+        )
+        assert (np.diff(w) >= 0).all()
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("values", [(2, 1, 2, 1), (0, 0, -1, -1), (3, 3, 3, 1), (1, 2, 3, 4)])
+def test_vectors_of_diagonal_matrices(values: tuple[int, ...]) -> None:
+    """LAPACK's order of equal eigenvalues."""
+    a = np.diag(np.array(values, np.float64))
+    v, w = jacobi.eigh(jnp.array(a), lower=True)
+    want_v, want_w = linalg.eigh(a)
+    np.testing.assert_array_equal(w, want_w)
+    np.testing.assert_array_equal(v, want_v)
+
+
+@pytest.mark.wide
+def test_one_matrix_of_a_batch_that_is_not_finite() -> None:
+    a = hermitian((3, 3, 3), "float64")
+    a[1, 2, 2] = np.inf
+    v, w = map(np.asarray, jacobi.eigh(jnp.array(a), lower=True))
+    assert np.isnan(v[1]).all() and np.isnan(w[1]).all()
+    assert np.isfinite(v[[0, 2]]).all() and np.isfinite(w[[0, 2]]).all()
+
+
+def operators(function: object, *arguments: np.ndarray) -> Counter[str]:
+    nodes: Counter[str] = Counter(hlo2onnx.translate(text_of(function, *arguments)).report.nodes)  # type: ignore[arg-type]
+    return nodes
+
+
+LOOPS = {"If", "Loop", "Scan", "MatMul", "Gemm"}
+
+
+def test_a_batch_of_systems_takes_no_loop() -> None:
+    a, b = dominant((50, 3, 3), "float32"), matrix((50, 3, 1), "float32")
+    nodes = operators(jnp.linalg.solve, a, b)
+    assert not LOOPS & set(nodes) and nodes.total() <= 100
+    like_jax(jnp.linalg.solve, a, b).close()
+
+
+def test_a_batch_of_factors_takes_no_loop() -> None:
+    a = definite((50, 6, 6), "float32")
+    assert not LOOPS & set(operators(partial(jnp.linalg.cholesky, symmetrize_input=False), a))
+
+
+@pytest.mark.wide
+def test_singular_matrices_of_a_batch() -> None:
+    """LAPACK's infinities, NaN and info, each for its own matrix."""
+    a = dominant((4, 3, 3), "float64")
+    a[1] = 0
+    a[2, 1] = a[2, 0]
+    a[3, 0, 0] = np.nan
+    like_jax(jnp.linalg.inv, a[:1]).close()
+    like_jax(lambda x: linalg.lu(x)[:2], a[:3]).close()
+    like_jax(lambda x: linalg.cholesky(x, symmetrize_input=False), a[:3] - 7 * np.eye(3)).close()
+    found = np.asarray(hlo2onnx.translate(text_of(jnp.linalg.inv, a))(a))
+    assert np.isfinite(found[0]).all() and not np.isfinite(found[1:]).all((1, 2)).any()
