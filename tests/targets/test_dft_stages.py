@@ -18,7 +18,7 @@ from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions import dft_factors
 from hlo2onnx.targets.decompositions.dft import decompose_dft
 from hlo2onnx.targets.decompositions.dft_factors import convolution_length, radices
-from hlo2onnx.targets.decompositions.dft_matmul import Transform, transformed
+from hlo2onnx.targets.decompositions.dft_matmul import MERGED_COLUMNS, Transform, transformed
 
 RNG = np.random.default_rng(0)
 COSTS = load_target("ort-cpu").costs
@@ -63,7 +63,7 @@ def test_convolution_length(least: int) -> None:
     assert convolution_length(least, COSTS) == min(allowed, key=costs.__getitem__)
 
 
-@pytest.mark.parametrize("inner", [1, 3])
+@pytest.mark.parametrize("inner", [1, 3, MERGED_COLUMNS])
 @pytest.mark.parametrize(("parts_in", "parts_out"), [(1, 2), (2, 1), (2, 2)])
 @pytest.mark.parametrize(
     ("length", "inputs", "outputs"),
@@ -141,7 +141,7 @@ def test_one_sided(length: int | None) -> None:
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("axes", [(1, 2), (2, 1), (1, 1)])
 def test_a_transform_of_a_transform(axes: tuple[int, int], free: bool) -> None:
-    """The second takes the parts of the first as they are, without Gathers."""
+    """The parts of the first are not joined and taken apart again."""
     x = RNG.standard_normal((3, 4, 5, 2))
 
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -153,7 +153,7 @@ def test_a_transform_of_a_transform(axes: tuple[int, int], free: bool) -> None:
     got, nodes = decomposed(build, x, free)
     z = np.fft.fft(complex_of(x), axis=axes[0])
     check(got, np.fft.fft(z, axis=axes[1]))
-    assert (nodes["Gather"], nodes["Concat"]) == (2, 3)
+    assert (nodes["Gather"], nodes["Concat"]) == (2, 2)
 
 
 def test_parts_of_two_transforms() -> None:
@@ -222,3 +222,23 @@ def test_parts_are_handed_out() -> None:
     got, _ = decomposed(rows, x)
     whole = np.stack([y.real, y.imag], -1)
     np.testing.assert_allclose(got, whole[1] + whole[..., 1:], atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("length", "inner", "products", "additions"),
+    [
+        (300, MERGED_COLUMNS, 2, 0),
+        (300, MERGED_COLUMNS - 1, 2, 1),
+        (64 * 64, MERGED_COLUMNS, 2, 1),
+        (64, MERGED_COLUMNS, 1, 0),
+    ],
+    ids=["merged", "few columns", "large matrices", "one stage"],
+)
+def test_roots_of_unity_are_part_of_the_second_matrices(
+    length: int, inner: int, products: int, additions: int
+) -> None:
+    x = RNG.standard_normal((1, 2, length, inner)).astype(np.float32)
+    transform = Transform(length, -1, length, length)
+    model = model_of(lambda b, x: transformed(b, x, transform), {"x": x})
+    nodes = Counter(node.op_type for node in all_nodes(model.graph))
+    assert (nodes["MatMul"], nodes["Add"]) == (products, additions)

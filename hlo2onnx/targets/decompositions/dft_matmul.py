@@ -30,6 +30,12 @@ from hlo2onnx.targets.decompositions.dft_factors import (
     radices,
 )
 
+MERGED_COLUMNS = 64
+"""Fewest columns that are multiplied by a matrix for each row of the first stage."""
+
+MERGED_ELEMENTS = 1 << 18
+"""Elements of all these matrices: a limit on the size of the model."""
+
 
 @dataclass(frozen=True)
 class Transform:
@@ -59,6 +65,8 @@ def transformed(b: TargetBuilder, x: oir.Value, transform: Transform) -> oir.Val
     factors = radices(transform.length, b.costs)
     if inner == 1 and len(factors) == 2 and factors[0] <= LARGEST_MATRIX:
         return b.slice(_rows(b, x, transform, factors), [0], [transform.outputs], axes=[2])
+    if len(factors) == 2 and inner >= MERGED_COLUMNS and _is_merged(factors):
+        return b.slice(_merged(b, x, transform, factors), [0], [transform.outputs], axes=[2])
     rest, done = transform.length, 1
     for index, radix in enumerate(factors):
         rest, before = rest // radix, done
@@ -101,6 +109,37 @@ def _rows(
     second = as_real(matrix, transform.parts_out, 2)
     x = b.MatMul(const_like(b, second, x), x)
     return shaped(b, x, [outer, transform.parts_out, outputs * radix, 1])
+
+
+def _is_merged(factors: tuple[int, ...]) -> bool:
+    """Whether the second stage has a matrix for each row of the first one."""
+    radix, rest = factors
+    return radix <= LARGEST_MATRIX and 4 * radix * rest * rest <= MERGED_ELEMENTS
+
+
+def _merged(
+    b: TargetBuilder, x: oir.Value, transform: Transform, factors: tuple[int, ...]
+) -> oir.Value:
+    """The transform of columns, (outer, parts_in, inputs, inner), in two stages, with outputs to
+    spare.
+
+    The rows of the first product have the parts of an element behind each other. So those of one
+    row of the radix are the columns of a matrix that also multiplies by its roots of unity.
+    """
+    radix, rest = factors
+    outer, parts, extent, inner = columns_of(x)
+    inputs, outputs = -(-extent // rest), -(-transform.outputs // radix)
+    first = as_real(dft_matrix(radix, radix, inputs, transform.sign), 2, parts)
+    first = first.reshape(2, radix, -1).swapaxes(0, 1).reshape(2 * radix, -1)
+    x = shaped(b, _padded(b, x, inputs * rest), [outer, parts * inputs, rest * inner])
+    x = shaped(b, b.MatMul(const_like(b, first, x), x), [outer, radix, 2 * rest, inner])
+    matrix = dft_matrix(rest, outputs, rest, transform.sign) * transform.scale
+    twiddles = dft_matrix(radix * rest, radix, rest, transform.sign)
+    second = [as_real(matrix * row, transform.parts_out, 2) for row in twiddles]
+    x = b.MatMul(const_like(b, np.stack(second), x), x)
+    x = shaped(b, x, [outer, radix, transform.parts_out, outputs, inner])
+    x = b.transpose(x, (0, 2, 3, 1, 4))
+    return shaped(b, x, [outer, transform.parts_out, outputs * radix, inner])
 
 
 def _product(b: TargetBuilder, x: oir.Value, stage: Transform) -> oir.Value:
