@@ -9,6 +9,7 @@ from typing import get_type_hints
 import pytest
 
 import hlo2onnx
+import hlo2onnx.runtime
 
 
 def test_dir_lists_the_api_alone() -> None:
@@ -20,6 +21,11 @@ def test_dir_lists_the_api_alone() -> None:
 @pytest.mark.parametrize("name", [*hlo2onnx.__all__, "runtime"])
 def test_every_name_is_there(name: str) -> None:
     assert getattr(hlo2onnx, name) is getattr(hlo2onnx, name)
+
+
+@pytest.mark.parametrize("name", hlo2onnx.runtime.__all__)
+def test_every_name_of_the_runtime_is_there(name: str) -> None:
+    assert getattr(hlo2onnx.runtime, name) is getattr(hlo2onnx.runtime, name)
 
 
 def test_star_import() -> None:

@@ -98,8 +98,12 @@ POINTS = 1_000_000
 CASES = {
     "segment_sum": Case(_segment_sum, lambda: (_numbers(UPDATES, WIDTH), _indices(UPDATES, ROWS))),
     "at_set": Case(lambda x, i, u: x.at[i].set(u), _rows, ("ScatterElements",)),
-    "at_set_short": Case(lambda x, i, u: x.at[i].set(u), lambda: _rows(_numbers(UPDATES, SHORT))),
-    "at_set_unlike": Case(_unlike, lambda: _rows(_numbers(UPDATES, SHORT))),
+    "at_set_short": Case(
+        lambda x, i, u: x.at[i].set(u),
+        lambda: _rows(_numbers(UPDATES, SHORT)),
+        ("ScatterElements",),
+    ),
+    "at_set_unlike": Case(_unlike, lambda: _rows(_numbers(UPDATES, SHORT)), ("ScatterElements",)),
     "at_add": Case(lambda x, i, u: x.at[i].add(u), _rows),
     "at_max": Case(lambda x, i, u: x.at[i].max(u), lambda: _rows(_some_nan())),
     "at_min_i32": Case(
@@ -138,12 +142,12 @@ CASES = {
     "points": Case(
         lambda x, i, u: x.at[i, i // 2].add(u),
         lambda: (_numbers(ROWS, ROWS), _indices(POINTS, ROWS), _numbers(POINTS)),
-        ("If", "ScatterElements"),
+        ("ScatterElements",),
     ),
     "points_outside": Case(
         lambda x, i, u: x.at[i, i // 2].add(u),
         lambda: (_numbers(ROWS, ROWS), _indices(POINTS, ROWS + 5) - 3, _numbers(POINTS)),
-        ("If", "ScatterElements"),
+        ("ScatterElements",),
     ),
     "points_set": Case(
         lambda x, i, u: x.at[i].set(u),

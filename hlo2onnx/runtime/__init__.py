@@ -27,7 +27,7 @@ __all__ = [
     "load",
 ]
 
-_HOMES = {"Program": "loading", "load": "loading", "StateArray": "state"}
+_HOMES = {"Program": "loading", "load": "loading", "StateArray": "stepping"}
 """Modules of names. All other names are errors. The command checks its paths with modules of this
 folder, and its help does not need numpy."""
 

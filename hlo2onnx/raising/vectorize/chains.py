@@ -29,6 +29,7 @@ def chain_apart(b: Rewriter, trips: Trips, known: Rows) -> list[oir.Value] | Non
         known: The early values.
     """
     costs, read = b.costs, _states_read(trips)
+    following = _by_first_state(trips, read)
     for chain, mask in _chains(trips, read):
         states = [trips.states[k] for k in chain]
         size = sum(map(row_bytes, states))
@@ -39,8 +40,9 @@ def chain_apart(b: Rewriter, trips: Trips, known: Rows) -> list[oir.Value] | Non
         own = set(makers_within(trips.body, [trips.after[k] for k in chain]))
         depends = [
             node
-            for node in nodes_in(trips.body)
-            if read[node.outputs[0]] and not read[node.outputs[0]] & ~mask and node not in own
+            for k in chain
+            for node in following.get(1 << k, ())
+            if not read[node.outputs[0]] & ~mask and node not in own
         ]
         if sum(map(weight, depends)) < costs.fission_nodes:
             continue
@@ -63,6 +65,15 @@ def _states_read(trips: Trips) -> dict[oir.Value, int]:
                 mask |= read[x]
         read.update(dict.fromkeys(node.outputs, mask))
     return read
+
+
+def _by_first_state(trips: Trips, read: Mapping[oir.Value, int]) -> dict[int, list[oir.Node]]:
+    """The nodes by the first state that they depend on, as a bit."""
+    following: dict[int, list[oir.Node]] = {}
+    for node in nodes_in(trips.body):
+        if mask := read[node.outputs[0]]:
+            following.setdefault(mask & -mask, []).append(node)
+    return following
 
 
 def _chains(trips: Trips, read: Mapping[oir.Value, int]) -> Iterator[tuple[list[int], int]]:
