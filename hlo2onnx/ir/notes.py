@@ -48,11 +48,11 @@ class Held(NamedTuple):
             the ONNX value from that of the program's value.
     """
 
-    path: Path
+    path: tuple[int, ...]
     number: int
     part: int = 0
     parts: int = 1
-    trips: tuple[tuple[Path, int], ...] = ()
+    trips: tuple[tuple[tuple[int, ...], int], ...] = ()
     view: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
