@@ -84,7 +84,7 @@ def nodes_of(function: Function, *sizes: int) -> list[int]:
     return [_translated(function, (size, size), "float64").report.nodes.total() for size in sizes]
 
 
-THRESHOLDS = 16
+THRESHOLDS = 8
 """Nodes by which models may differ as tables of constants pass the sizes at which rules fire."""
 
 
