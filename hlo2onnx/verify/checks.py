@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.frontend.source import Source
 from hlo2onnx.ir.notes import ARGUMENTS, LATER_TRIPS, STACKED, Path
+from hlo2onnx.runtime.calling import from_model
 from hlo2onnx.verify.compare import Comparison, compare
 from hlo2onnx.verify.model_graphs import Extracted, ModelGraphs, Scope, trip_name
 from hlo2onnx.verify.points import Point, array_of, points_in, scopes_of, trip_of
 from hlo2onnx.verify.program_values import Arrays, BlockValues
+from hlo2onnx.verify.reference import Reference
 from hlo2onnx.verify.runners import Runner, Session, Start
 
 
@@ -34,6 +37,45 @@ class Suspect:
     comparison: Comparison
     got: np.ndarray
     want: np.ndarray
+
+
+class OutputJudge:
+    """Compares outputs of changed models, or of their parts, with XLA's for one set of inputs.
+
+    Attributes:
+        arrays: The inputs.
+        expected: The outputs.
+
+    Args:
+        source: The program.
+        reference: The program in XLA.
+    """
+
+    def __init__(self, source: Source, reference: Reference, arrays: Sequence[np.ndarray]) -> None:
+        self._ports = source.signature.outputs
+        self._reference = reference
+        self.arrays = arrays
+        self.expected = reference(arrays)
+
+    @cached_property
+    def _exact(self) -> Sequence[np.ndarray | None]:
+        """The outputs in f64, where they are known."""
+        return self._reference.in_f64(self.arrays, self.expected)
+
+    def __call__(self, outputs: Mapping[int, np.ndarray]) -> dict[int, Comparison]:
+        """Compares outputs of the model, by their index."""
+        made = {
+            index: from_model([self._ports[index]], [array])[0] for index, array in outputs.items()
+        }
+        found = {index: self._compared(index, array, None) for index, array in made.items()}
+        for index, item in found.items():
+            if not item.ok:
+                found[index] = self._compared(index, made[index], self._exact[index])
+        return found
+
+    def _compared(self, index: int, got: np.ndarray, exact: np.ndarray | None) -> Comparison:
+        port = self._ports[index]
+        return compare(port.name, got, self.expected[index], exact, port.step)
 
 
 class BlockCheck:

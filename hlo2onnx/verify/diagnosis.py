@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
-import onnx
 import onnx_ir as oir
-from jaxlib.mlir import ir
 
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.frontend.mlir.block_functions import BlockPaths
-from hlo2onnx.frontend.mlir.locations import origin_of
 from hlo2onnx.frontend.mlir.quantization import is_quantized
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.ir.functions import each_graph
-from hlo2onnx.ir.notes import ARGUMENTS, Path, rewrites_of
+from hlo2onnx.ir.notes import rewrites_of
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import lowered_module, run_stages
 from hlo2onnx.runtime.serializing import to_proto
-from hlo2onnx.verify.checks import starter
-from hlo2onnx.verify.divergence import Divergence, ModelNode, ProgramOp, Tensor
-from hlo2onnx.verify.outputs import OutputJudge
+from hlo2onnx.verify.checks import OutputJudge, starter
+from hlo2onnx.verify.divergence import Divergence
 from hlo2onnx.verify.points import Point, points_of
 from hlo2onnx.verify.reference import Reference
 from hlo2onnx.verify.rounding import round_constants
 from hlo2onnx.verify.rule_tests import RuleTests
 from hlo2onnx.verify.runners import IN_THIS_PROCESS, Runner, Start
-from hlo2onnx.verify.search import Found, Search
-
-_LARGE_ELEMENTS = 8
-_LONG = 400
+from hlo2onnx.verify.search import Compared, Search
 
 
 def diagnosed(
@@ -92,26 +84,6 @@ def _points(
     return points, _rewrites(model)
 
 
-@dataclass(frozen=True)
-class Compared:
-    """A program and a model to compare.
-
-    Attributes:
-        module: The module that the points are for.
-        rewrites: The rewrites that led to nodes, by name.
-        runner: What runs the model and its parts.
-        weights_dtype: The type in which the model stores f32 weights.
-    """
-
-    source: Source
-    module: ir.Operation
-    model: onnx.ModelProto
-    points: Sequence[Point]
-    rewrites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    runner: Runner = IN_THIS_PROCESS
-    weights_dtype: str | None = None
-
-
 def compared(
     pair: Compared,
     inputs: Sequence[Sequence[np.ndarray]],
@@ -132,17 +104,14 @@ def compared(
         start = starter(pair.runner, optimize)
         for arrays in inputs:
             judge = OutputJudge(pair.source, reference, arrays)
-            search = Search(pair.source, pair.module, pair.model, pair.points, start, judge)
+            search = Search(pair, start, judge)
             found = search.run()
             count += search.compared
             errors = errors or search.errors
             if found is not None:
                 notes = (_OPTIMIZED,) if optimize and len(pair.runner.levels) > 1 else ()
-                divergence = described(found, search.paths, pair.rewrites)
-                divergence = replace(
-                    divergence, notes=(*notes, *search.notes), errors=search.errors
-                )
-                return tests(divergence, judge, start) if tests else divergence
+                found = replace(found, notes=(*notes, *search.notes), errors=search.errors)
+                return tests(found, judge, start) if tests else found
     return Divergence(compared=count, errors=errors)
 
 
@@ -156,60 +125,3 @@ def _rewrites(model: oir.Model) -> dict[str, tuple[str, ...]]:
         for graph in each_graph(model)
         for node in all_nodes(graph)
     }
-
-
-def described(
-    found: Found, paths: BlockPaths, rewrites: Mapping[str, tuple[str, ...]]
-) -> Divergence:
-    """The description of an op that differs."""
-    nodes = tuple(_node(node, rewrites) for node in found.nodes)
-    suspect = found.suspect
-    return Divergence(
-        op=_op(found.path, paths),
-        error=found.output if suspect is None else suspect.comparison,
-        trips=found.trips,
-        operands=tuple(None if each is None else Tensor.of(each) for each in found.operands),
-        expected=None if suspect is None else Tensor.of(suspect.want),
-        actual=None if suspect is None else Tensor.of(suspect.got),
-        fused=tuple(_op(path, paths) for path in found.ops if path != found.path),
-        nodes=nodes,
-        rewrites=tuple(dict.fromkeys(name for node in nodes for name in node.rewrites)),
-        others=tuple(_op(other.point.held.path, paths) for other in found.others),
-        compared=found.compared,
-    )
-
-
-def _node(node: onnx.NodeProto, rewrites: Mapping[str, tuple[str, ...]]) -> ModelNode:
-    metadata = {item.key: item.value for item in node.metadata_props}
-    source = metadata.get("jax.source", "")
-    return ModelNode(node.op_type, node.name, source, rewrites.get(node.name, ()))
-
-
-def _op(path: Path, paths: BlockPaths) -> ProgramOp:
-    if path[-1] == ARGUMENTS:
-        around = path[:-2]
-        if not around:
-            return ProgramOp("an argument of the program", "")
-        inner = _op(around, paths)
-        return replace(inner, name=f"an argument of a region of {inner.name}")
-    operation = paths.operation(path)
-    origin = origin_of(operation.location)
-    frames = origin.frames
-    for call in paths.calls_around(path):
-        frames += origin_of(call.location).frames
-    origin = replace(origin, frames=frames)
-    return ProgramOp(
-        operation.name, _text(operation), origin.source, tuple(origin.stack), origin.scope
-    )
-
-
-def _text(operation: ir.Operation) -> str:
-    """The op without the names of its results. Of an op with regions, the first line."""
-    text = str(
-        operation.get_asm(
-            enable_debug_info=False, large_elements_limit=_LARGE_ELEMENTS, use_local_scope=True
-        )
-    )
-    line, *more = text.splitlines()
-    line = line.partition(" = ")[2] or line
-    return line[:_LONG] + (" ..." if more or len(line) > _LONG else "")

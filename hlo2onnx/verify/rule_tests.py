@@ -13,8 +13,8 @@ from hlo2onnx.raising.half_in_f32 import REWRITE as IN_F32
 from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.runtime.calling import to_model
 from hlo2onnx.runtime.serializing import to_proto
+from hlo2onnx.verify.checks import OutputJudge
 from hlo2onnx.verify.divergence import RuleTest
-from hlo2onnx.verify.outputs import OutputJudge
 from hlo2onnx.verify.runners import Start
 
 MANY_RULES = 6

@@ -7,7 +7,7 @@ that earlier errors do not count. Where an op with regions differs, its regions 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx
@@ -15,15 +15,16 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UsageError, VerificationError
 from hlo2onnx.frontend.mlir.block_functions import BlockPaths, Wanted
+from hlo2onnx.frontend.mlir.locations import origin_of
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.ir.notes import ARGUMENTS, CALLEE, Path
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.runtime.calling import to_model
-from hlo2onnx.verify.checks import BlockCheck, LoopChecks, Suspect, numbers_of
+from hlo2onnx.verify.checks import BlockCheck, LoopChecks, OutputJudge, Suspect, numbers_of
 from hlo2onnx.verify.compare import Comparison
 from hlo2onnx.verify.decompositions import decomposition_of
+from hlo2onnx.verify.divergence import Divergence, ModelNode, ProgramOp, Tensor
 from hlo2onnx.verify.model_graphs import ModelGraphs
-from hlo2onnx.verify.outputs import ModelOutputs, OutputJudge
 from hlo2onnx.verify.points import (
     Point,
     is_direct,
@@ -34,71 +35,53 @@ from hlo2onnx.verify.points import (
     within_memory,
 )
 from hlo2onnx.verify.program_values import Arrays, BlockValues, ProgramValues
-from hlo2onnx.verify.runners import Start
+from hlo2onnx.verify.runners import IN_THIS_PROCESS, Runner, Start
 
 
-@dataclass
-class Found:
-    """An op that the model computes differently.
+@dataclass(frozen=True)
+class Compared:
+    """A program and a model to compare.
 
     Attributes:
-        suspect: Its result; None if only an output of the model differs.
-        output: Comparison of this output.
-        trips: The trips of the loops around it, the outermost first.
-        ops: Paths of the ops that the nodes compute together.
-        nodes: The nodes of the model between this value and those before it.
-        operands: XLA's operands of the op; None for unknown ones.
-        others: Other values that differ, for other reasons.
-        compared: Count of the values that were compared.
+        module: The normalized module of the program, which the points are for.
+        points: The points of comparison.
+        rewrites: The rewrites that led to nodes, by name.
+        runner: What runs the model and its parts.
+        weights_dtype: The type in which the model stores f32 weights.
     """
 
-    path: Path
-    suspect: Suspect | None
-    output: Comparison | None = None
-    trips: tuple[int, ...] = ()
-    ops: Sequence[Path] = ()
-    nodes: Sequence[onnx.NodeProto] = ()
-    operands: Sequence[np.ndarray | None] = ()
-    others: Sequence[Suspect] = ()
-    compared: int = 0
-    notes: list[str] = field(default_factory=list)
+    source: Source
+    module: ir.Operation
+    model: onnx.ModelProto
+    points: Sequence[Point]
+    rewrites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    runner: Runner = IN_THIS_PROCESS
+    weights_dtype: str | None = None
 
 
 class Search:
     """One search.
 
     Args:
-        source: The program.
-        module: Its normalized module.
-        model: The model.
-        points: The points of comparison.
         start: Starts a session from a serialized model.
         judge: Compares the outputs.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        module: ir.Operation,
-        model: onnx.ModelProto,
-        points: Sequence[Point],
-        start: Start,
-        judge: OutputJudge,
-    ) -> None:
-        self.source = source
-        self.graphs = ModelGraphs(model)
-        self.paths = BlockPaths(module, source.function)
-        self._program = ProgramValues(source, module)
-        self._points = points
+    def __init__(self, pair: Compared, start: Start, judge: OutputJudge) -> None:
+        self.source = pair.source
+        self.graphs = ModelGraphs(pair.model)
+        self.paths = BlockPaths(pair.module, pair.source.function)
+        self._program = ProgramValues(pair.source, pair.module)
+        self._points = pair.points
+        self._rewrites = pair.rewrites
         self._start = start
         self._around: dict[Path, int] = {}
         self.compared = 0
         self.notes: list[str] = []
         self.errors: dict[str, float] = {}
         self._judge = judge
-        self._outputs = ModelOutputs(self.graphs, judge, start)
 
-    def run(self) -> Found | None:
+    def run(self) -> Divergence | None:
         """The first op that differs; None if no value differs."""
         arrays = self._judge.arrays
         block: Path = ()
@@ -115,10 +98,9 @@ class Search:
             self.compared += len(check.compared)
             self.errors.update(check.errors)
             suspects = self._unique(suspects, values)
-            if len(suspects) > 1:
-                suspects = _worst(self._outputs.needed(suspects, feeds))
             if not suspects:
                 return self._output(fed, block, check)
+            suspects = _worst(suspects)
             nearer = self._nearer(points, chosen, suspects[0], values, fed)
             if len(nearer) == 0:
                 return self._found(suspects, values, fed, check)
@@ -161,7 +143,7 @@ class Search:
         values: BlockValues,
         fed: Mapping[str, np.ndarray],
         check: BlockCheck,
-    ) -> Found:
+    ) -> Divergence:
         first, *others = suspects
         path = first.point.held.path
         nodes = self.graphs.between(check.scope, first.point.name, set(fed))
@@ -170,9 +152,24 @@ class Search:
             found = self._inside(inner, values, fed)
             if found is not None:
                 return found
-        trips = tuple(self._around.values())
         operands = self._operands(path, values)
-        return Found(path, first, None, trips, ops, nodes, operands, others, self.compared)
+        return replace(
+            self._divergence(path, first.comparison, nodes),
+            trips=tuple(self._around.values()),
+            operands=tuple(None if each is None else Tensor.of(each) for each in operands),
+            expected=Tensor.of(first.want),
+            actual=Tensor.of(first.got),
+            fused=tuple(described(each, self.paths) for each in ops if each != path),
+            others=tuple(described(each.point.held.path, self.paths) for each in others),
+        )
+
+    def _divergence(
+        self, path: Path, error: Comparison, nodes: Sequence[onnx.NodeProto]
+    ) -> Divergence:
+        made = tuple(_node(node, self._rewrites) for node in nodes)
+        rewrites = tuple(dict.fromkeys(name for node in made for name in node.rewrites))
+        op = described(path, self.paths)
+        return Divergence(op, error, nodes=made, rewrites=rewrites, compared=self.compared)
 
     def _unique(self, suspects: Sequence[Suspect], values: BlockValues) -> list[Suspect]:
         """The suspects whose ops have unique results, unlike eigenvectors."""
@@ -219,7 +216,7 @@ class Search:
 
     def _inside(
         self, path: Path, values: BlockValues, fed: Mapping[str, np.ndarray]
-    ) -> Found | None:
+    ) -> Divergence | None:
         """The op within the regions of an op, or within a function of the model that it calls."""
         operands = values.operands.get(path)
         if operands is None:
@@ -234,12 +231,15 @@ class Search:
             self.notes.append(f"the regions of a {operation.name} were not compared: {error}")
         return None
 
-    def _in_loop(self, path: Path, operands: Arrays, fed: Mapping[str, np.ndarray]) -> Found | None:
+    def _in_loop(
+        self, path: Path, operands: Arrays, fed: Mapping[str, np.ndarray]
+    ) -> Divergence | None:
         body, condition = (*path, 1), (*path, 0)
         points = [
             point
             for point in self._points
-            if is_direct(point.held.path, body) or _is_of(condition, point)
+            if is_direct(point.held.path, body)
+            or (is_direct(point.held.path, condition) and point.held.path[-1] != ARGUMENTS)
         ]
         wanted, other = self._wanted(body, points), self._wanted(condition, points)
         both = Wanted({*wanted.results, *other.results}, wanted.operands)
@@ -255,31 +255,10 @@ class Search:
             found, stacked = None, checks.stacked()
             if stacked is not None:
                 found = self._differing(checks.of_stack(stacked), stacked, fed, body)
-            return found or self._at_start(path, points, operands, fed)
+            return found
         finally:
             self.compared += checks.compared
             self._around.pop(path, None)
-
-    def _at_start(
-        self,
-        path: Path,
-        points: Sequence[Point],
-        operands: Arrays,
-        fed: Mapping[str, np.ndarray],
-    ) -> Found | None:
-        """The op that differs in the condition before the first trip, where the model has it."""
-        block = (*path, 0)
-        bodies = scopes_of((p for p in points if is_direct(p.held.path, (*path, 1))), self.graphs)
-        here = [p for p in points if is_direct(p.held.path, block) and _is_now(p, self._around)]
-        scopes = [scope for scope in scopes_of(here, self.graphs) if scope not in bodies]
-        if not scopes:
-            return None
-        values = self._program.condition(path, operands, self._wanted(block, here))
-        checks = [
-            BlockCheck(self.graphs, scope, block, points_in(here, self.graphs, scope), self._start)
-            for scope in scopes
-        ]
-        return self._differing(iter(checks), values, fed, block)
 
     def _differing(
         self,
@@ -287,7 +266,7 @@ class Search:
         values: BlockValues,
         fed: Mapping[str, np.ndarray],
         block: Path,
-    ) -> Found | None:
+    ) -> Divergence | None:
         """The first op of a block that differs in one of these graphs."""
         for check in checks:
             outer = {**fed, **numbers_of(check.scope, values.trip)}
@@ -303,7 +282,7 @@ class Search:
         operation: ir.Operation,
         operands: Arrays,
         fed: Mapping[str, np.ndarray],
-    ) -> Found | None:
+    ) -> Divergence | None:
         (index, *_) = operands
         assert index is not None
         count = len(operation.regions)
@@ -314,31 +293,38 @@ class Search:
             region = number if 0 <= number < count else count - 1
         block = (*path, region)
         points = [point for point in self._points if is_direct(point.held.path, block)]
-        found = None
-        for values in self._program.branch(path, region, operands, self._wanted(block, points)):
-            for scope in scopes_of(points, self.graphs):
-                here = points_in(points, self.graphs, scope)
-                here = [point for point in here if _is_now(point, self._around)]
-                check = BlockCheck(self.graphs, scope, block, here, self._start)
-                found = found or self._differing(iter([check]), values, fed, block)
-                self.compared += len(check.compared)
-        return found
+        values = self._program.branch(path, region, operands, self._wanted(block, points))
+        for scope in scopes_of(points, self.graphs):
+            here = points_in(points, self.graphs, scope)
+            here = [point for point in here if trip_of(point, (), self._around) is not None]
+            check = BlockCheck(self.graphs, scope, block, here, self._start)
+            found = self._differing(iter([check]), values, fed, block)
+            self.compared += len(check.compared)
+            if found is not None:
+                return found
+        return None
 
     # -- outputs of the model ---------------------------------------------------------------------
 
     def _output(
         self, fed: Mapping[str, np.ndarray], block: Path, check: BlockCheck
-    ) -> Found | None:
+    ) -> Divergence | None:
         """An output that differs although all values before it agree."""
         names = [value.name for value in self.graphs.model.graph.output]
-        for index, item in self._outputs.compared(fed).items():
+        part = self.graphs.extracted(check.scope, names, fed)
+        if part is None:
+            return None
+        session = self._start(part.model.SerializeToString())
+        made = dict(zip(part.targets, session(part.feeds), strict=True))
+        outputs = {index: made[name] for index, name in enumerate(names) if name in made}
+        for index, item in self._judge(outputs).items():
             if item.ok:
                 continue
             port = self.source.signature.outputs[index]
             place = self.paths.returned(block)[port.position]
             nodes = self.graphs.between(check.scope, names[index], set(fed))
             path = place.path if place is not None else (ARGUMENTS,)
-            return Found(path, None, item, (), [path], nodes, (), (), self.compared)
+            return self._divergence(path, item, nodes)
         return None
 
 
@@ -350,15 +336,6 @@ def _opened(values: BlockValues) -> set[Path]:
         for end in range(1, len(path), 2)
         if path[end] == CALLEE
     }
-
-
-def _is_of(block: Path, point: Point) -> bool:
-    return is_direct(point.held.path, block) and point.held.path[-1] != ARGUMENTS
-
-
-def _is_now(point: Point, around: Mapping[Path, int]) -> bool:
-    """Whether a point holds its value in the current trips of the loops around it."""
-    return trip_of(point, (), around) is not None
 
 
 _SMALL = 1e-2
@@ -376,3 +353,46 @@ def _size(comparison: Comparison) -> float:
     if comparison.nonfinite or comparison.tolerance is None:
         return 1.0
     return min(comparison.max_rel, 1.0)
+
+
+# -- what is said of it ----------------------------------------------------------------------------
+
+_LARGE_ELEMENTS = 8
+_LONG = 400
+
+
+def _node(node: onnx.NodeProto, rewrites: Mapping[str, tuple[str, ...]]) -> ModelNode:
+    metadata = {item.key: item.value for item in node.metadata_props}
+    source = metadata.get("jax.source", "")
+    return ModelNode(node.op_type, node.name, source, rewrites.get(node.name, ()))
+
+
+def described(path: Path, paths: BlockPaths) -> ProgramOp:
+    """The op at a path."""
+    if path[-1] == ARGUMENTS:
+        around = path[:-2]
+        if not around:
+            return ProgramOp("an argument of the program", "")
+        inner = described(around, paths)
+        return replace(inner, name=f"an argument of a region of {inner.name}")
+    operation = paths.operation(path)
+    origin = origin_of(operation.location)
+    frames = origin.frames
+    for call in paths.calls_around(path):
+        frames += origin_of(call.location).frames
+    origin = replace(origin, frames=frames)
+    return ProgramOp(
+        operation.name, _text(operation), origin.source, tuple(origin.stack), origin.scope
+    )
+
+
+def _text(operation: ir.Operation) -> str:
+    """The op without the names of its results. Of an op with regions, the first line."""
+    text = str(
+        operation.get_asm(
+            enable_debug_info=False, large_elements_limit=_LARGE_ELEMENTS, use_local_scope=True
+        )
+    )
+    line, *more = text.splitlines()
+    line = line.partition(" = ")[2] or line
+    return line[:_LONG] + (" ..." if more or len(line) > _LONG else "")

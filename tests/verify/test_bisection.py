@@ -80,19 +80,6 @@ def test_a_loop_whose_state_decides() -> None:
     assert (found.op.name, found.trips) == ("stablehlo.compare", (0,))
 
 
-@pytest.mark.wide
-def test_the_condition_of_the_first_trip() -> None:
-    def function(x: jax.Array) -> jax.Array:
-        return jax.lax.while_loop(lambda c: jnp.sum(jnp.cos(c)) < -4, lambda c: c * 1.5, x)
-
-    program = hlo2onnx.translate(jax.jit(function).lower(X))
-    node = next(node for node in program.model.graph if node.op_type == "Cos")
-    node.op_type = "Ceil"
-    found = program.bisect(X + 2.5)
-    assert found.op is not None
-    assert found.op.name == "stablehlo.cosine"
-
-
 @pytest.mark.costly
 @pytest.mark.parametrize("length", [3, 40])
 def test_loops_that_the_model_has_in_another_form(length: int) -> None:
