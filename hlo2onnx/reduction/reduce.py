@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -111,16 +112,14 @@ def reduce(
     Without `fails`, a program fails if it cannot be translated, if an error occurs, if the
     verification differs, if the process dies, or if the time limit is reached. The reduced program
     fails in the same way as the whole one: the same refusal of the same op, the same class of
-    error at the same op or place, NaN or numbers that differ as much, the same signal. All tests
-    run in a child process.
+    error at the same op or place, NaN or numbers that differ as much, the same signal. These tests
+    run in child processes.
 
     Args:
         program: A program that `hlo2onnx.translate` takes without example arguments: a path, text,
             bytes, an MLIR module, a `jax.stages.Lowered` or a `jax.export.Exported`.
-        fails: A function of StableHLO text. It returns whether the program fails. It runs in the
-            child process: if it kills that, or does not return in time, this counts as the failure
-            too. An exception counts as False. Functions of scripts and notebooks are sent with the
-            values that they read.
+        fails: A function of StableHLO text. It returns whether the program fails. It runs in this
+            process, without a time limit. An exception counts as False.
         inputs: Arrays for the inputs of the program. Default: random ones.
         seed: Seed of the random inputs.
         timeout: Seconds for one test.
@@ -145,65 +144,76 @@ def reduce(
         check_list("inputs", inputs, "arrays")
     given = options_from(**options)
     source = prepared(program, (), {}, (), given)
-    request = Request("test", "", (), _of_program(given), seed, fails=fails)
-    oracle = _Oracle(request, timeout)
-    search = oracle.reduce(_case(source, inputs))
-    case, ops = search.case, (search.before, search.case.ops)
-    failure, shown = oracle.test(case), oracle.shown(case)
+    case = _case(source, inputs)
+    oracle = _Oracle(Request("test", "", (), _of_program(given), seed), timeout)
+    search = _of_function(case, fails) if fails is not None else oracle.search(case)
+    search.run()
+    failure, shown = Outcome("true"), list[tuple[str, str]]()
+    if fails is None:
+        failure, shown = oracle.test(search.case), oracle.shown(search.case)
+    ops = search.before, search.case.ops
     return Reduction(
-        case.text,
-        {index: array for index, array in enumerate(case.inputs) if array is not None},
+        search.case.text,
+        {index: x for index, x in enumerate(search.case.inputs) if x is not None},
         str(failure),
         *ops,
-        oracle.tests,
+        len(search.known),
         dict(search.steps),
-        _markdown(case.text, failure, shown, ops, search.steps, given),
+        _markdown(search.case.text, failure, shown, ops, search.steps, given),
     )
 
 
-class _Oracle:
-    """Tests programs in child processes.
+def _of_function(case: Case, fails: Callable[[str], bool]) -> Search:
+    """The search with the criterion of the user."""
+    try:
+        if not fails(case.text):
+            raise UsageError("the program does not fail, so it cannot be reduced: fails -> False")
+    except Exception as error:
+        if isinstance(error, UsageError):
+            raise
+        text = f"{type(error).__name__}: {error}"
+        raise UsageError(f"the given function raises an error: {text}") from error
 
-    Attributes:
-        tests: Count of tests.
-    """
+    def holds(other: Case) -> bool:
+        with suppress(Exception):  # which counts as False
+            return fails(other.text)
+        return False
+
+    return Search(case, holds, None)
+
+
+class _Oracle:
+    """Tests programs in child processes."""
 
     def __init__(self, request: Request, timeout: float) -> None:
         self._request = request
         self._timeout = timeout
-        self._known: dict[str, Outcome] = {}
-        self.tests = 0
 
-    def reduce(self, case: Case) -> Search:
-        """The search for the smallest program."""
+    def search(self, case: Case) -> Search:
+        """The search for the smallest program that fails in the same way.
+
+        Raises:
+            UsageError: The program does not fail.
+        """
         start = time.monotonic()
         wanted = self.test(case)
+        if wanted.kind == "none":
+            raise UsageError(
+                "the program does not fail, so it cannot be reduced: it translates and verifies"
+            )
         if wanted.kind != "timeout":
             limit = max(SHORTEST, LONGER * (time.monotonic() - start))
             self._timeout = min(self._timeout, limit)
-        is_own = self._request.fails is None
-        if wanted.kind == "error" and not is_own:
-            raise UsageError(f"the given function raises an error: {wanted.message}")
-        if wanted.kind == "none":
-            what = "it translates and verifies" if is_own else "fails -> False"
-            raise UsageError(f"the program does not fail, so it cannot be reduced: {what}")
-        runs = is_own and wanted.stage == "verify"
+        runs = wanted.stage == "verify"
         self._request = replace(self._request, verify=runs)
-
-        def fails(other: Case) -> bool:
-            begin_stage(f"reduce: {other.ops} ops")
-            return self.test(other).is_like(wanted)
-
-        search = Search(case, fails, self._capture if runs else None)
-        search.run()
-        return search
+        return Search(
+            case, lambda other: self.test(other).is_like(wanted), self._capture if runs else None
+        )
 
     def test(self, case: Case) -> Outcome:
         """How a program fails."""
-        if case.key not in self._known:
-            self.tests += 1
-            self._known[case.key] = outcome_of(self._asked(case), self._timeout)
-        return self._known[case.key]
+        begin_stage(f"reduce: {case.ops} ops")
+        return outcome_of(self._asked(case), self._timeout)
 
     def shown(self, case: Case) -> list[tuple[str, str]]:
         """Inputs and results of a program, as far as it runs, each with a title."""

@@ -38,6 +38,7 @@ class Search:
         case: The smallest failing program so far.
         before: Count of ops of the whole program.
         steps: How often each transformation made it smaller.
+        known: Whether programs fail in the same way, by their keys.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Search:
         self.case = case
         self.before = case.ops
         self.steps: Counter[str] = Counter()
+        self.known = {case.key: True}
         self._fails = fails
         self._capture = capture
         self._cleans = False
@@ -91,7 +93,9 @@ class Search:
         return changed is not None and self._take("values of XLA made inputs", changed)
 
     def _take(self, name: str, changed: Case) -> bool:
-        if not self._fails(changed):
+        if changed.key not in self.known:
+            self.known[changed.key] = self._fails(changed)
+        if not self.known[changed.key]:
             return False
         self.steps[name] += changed.text != self.case.text
         self.case = changed

@@ -94,7 +94,6 @@ class Request:
 
     Attributes:
         task: "test", "capture" (return the results of XLA) or "show" (tell inputs and results).
-        fails: A function of the text, instead of the tests of hlo2onnx.
         verify: Whether to run the model. Not needed where the translation fails.
     """
 
@@ -104,7 +103,6 @@ class Request:
     options: Options
     seed: int
     verify: bool = True
-    fails: Callable[[str], bool] | None = None
 
 
 Tell = Callable[[str, object], None]
@@ -130,8 +128,6 @@ def answer(request: Request, tell: Tell) -> object:
 
 def _tested(request: Request, tell: Tell) -> Outcome:
     """The outcome of a program."""
-    if request.fails is not None:
-        return Outcome("true" if request.fails(request.text) else "none")
     stage = "load"
 
     def begin(name: str) -> None:

@@ -192,24 +192,6 @@ def _replace_by_operand(draft: Draft, site: Site) -> None:
     op.results[0].replace_all_uses_with(op.operands[site.choice])
 
 
-def _large_integers(draft: Draft) -> list[Site]:
-    """Integer scalars of more than 2: bounds of loops, for example."""
-    return [
-        Site(index, choice)
-        for index, op in enumerate(draft.ops)
-        for choice in (1, 2)
-        if _integer(op) > 2
-    ]
-
-
-def _shrink_integer(draft: Draft, site: Site) -> None:
-    op = draft.ops[site.number]
-    with op.context, op.location:
-        mlir_type = ir.RankedTensorType(op.results[0].type)
-        number = ir.IntegerAttr.get(mlir_type.element_type, site.choice)
-        op.attributes["value"] = ir.DenseElementsAttr.get_splat(mlir_type, number)
-
-
 def _integer(op: ir.Operation) -> int:
     """The value of an integer constant of rank 0; 0 for other ops."""
     if op.name != "stablehlo.constant" or not is_tensor(op.results[0].type):
@@ -313,6 +295,5 @@ TRANSFORMATIONS: Sequence[Transformation] = (
     Transformation("branches and bodies of loops taken", _each(_take_region), _regions),
     Transformation("states of loops dropped", _each(_drop_state), _states),
     Transformation("ops replaced by an operand", _each(_replace_by_operand), _operands),
-    Transformation("integers made 1 or 2", _each(_shrink_integer), _large_integers),
 )
 """In the order in which they are tried. Large programs are cut before the others."""

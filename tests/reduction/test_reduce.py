@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from pathlib import Path
 
 import jax
@@ -51,29 +48,6 @@ def test_the_first_refusal_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "facts.json", "model.mlir", "small.md", "small.mlir",
     ]  # fmt: skip
-
-
-@pytest.mark.wide
-def test_a_function_that_dies() -> None:
-    def dies(text: str) -> bool:
-        if "sine" in text:
-            os.kill(os.getpid(), signal.SIGSEGV)
-        return False
-
-    found = hlo2onnx.reduce(PROGRAM, dies)
-    assert found.ops_after == 1
-    assert found.failure == "the process dies: SIGSEGV"
-
-
-@pytest.mark.wide
-def test_a_time_limit_is_a_failure() -> None:
-    def hangs(text: str) -> bool:
-        time.sleep(60 if "@other" in text else 0)
-        return False
-
-    found = hlo2onnx.reduce(PROGRAM, hangs, timeout=0.3)
-    assert found.ops_after == 1
-    assert found.failure.startswith("the time limit is reached")
 
 
 @pytest.mark.wide

@@ -135,13 +135,6 @@ def test_a_loop_that_cannot_end_is_no_case() -> None:
     assert applied("states of loops dropped", LOOP, Site(3, 2)) is not None
 
 
-def test_integers_get_smaller() -> None:
-    case = applied("integers made 1 or 2", LOOP, Site(1, 2))
-    assert case is not None
-    assert "dense<2>" in case.text
-    assert "dense<7>" not in case.text
-
-
 def test_calls_and_composites_are_inlined() -> None:
     assert names(applied("calls inlined", CALLS, Site(0))) == ["sine", "sine"]
 
