@@ -94,13 +94,21 @@ class Decomposition:
         return names >= set(self.free) - {"w", "wr", "wi", "t"}
 
     def completed(self, a: np.ndarray, own: Arrays, found: Arrays) -> Results:
-        """Our results, with the found ones and all that follows from these.
+        """Our results, with the found ones, and the vectors on the other side of these.
 
         Args:
             found: Some of the free results; NaN for unknown elements.
         """
         known = {name: x for name, x in found.items() if not np.isnan(x).any()}
-        made = _COMPLETED[self.kind](_operand(self, wide(a)), dict(own), known, found)
+        made = {**own, **known}
+        if self.kind == "eigh" and "v" in found:
+            unknown = np.isnan(found["v"]).any(-2, keepdims=True)
+            made["v"] = np.where(unknown, own["v"], found["v"])
+        if self.kind == "svd" and list(known) == ["u"]:
+            made["vh"] = _right_vectors(wide(a), known["u"], own, own["vh"])
+        if self.kind == "svd" and list(known) == ["vh"]:
+            flipped = adjoint(wide(a)), adjoint(known["vh"])
+            made["u"] = adjoint(_right_vectors(*flipped, own, adjoint(own["u"])))
         return {name: np.asarray(x, own[name].dtype) for name, x in made.items()}
 
 
@@ -266,54 +274,13 @@ _ERRORS: Mapping[Kind, Callable[[Array, Arrays, Sequence[str]], tuple[Array, Arr
 # -- completion ---------------------------------------------------------------------------------
 
 
-def _completed_eigh(a: np.ndarray, own: Results, known: Arrays, found: Arrays) -> Results:
-    if "v" in found:
-        own["v"] = np.where(np.isnan(found["v"]).any(-2, keepdims=True), own["v"], found["v"])
-    return own
-
-
-def _completed_svd(a: np.ndarray, own: Results, known: Arrays, found: Arrays) -> Results:
-    made = own | dict(known)
-    if len(known) == 1:
-        # The other vectors of nonzero singular values: A^H u / s, or A v / s.
-        s = own["s"].astype(np.float64)
-        rank = s.shape[-1]
-        first = s.max(-1, keepdims=True, initial=0)
-        large = s > first * max(a.shape[-2:]) * np.finfo(own["s"].dtype).eps
-        inverse = np.where(large, 1 / np.where(large, s, 1), 0)
-        if "u" in known:
-            vh = inverse[..., None] * (adjoint(wide(known["u"][..., :rank])) @ a)
-            vh = np.where(large[..., None], vh, own["vh"][..., :rank, :])
-            made["vh"] = np.concatenate([vh, own["vh"][..., rank:, :]], -2)
-        else:
-            u = (a @ adjoint(wide(known["vh"][..., :rank, :]))) * inverse[..., None, :]
-            u = np.where(large[..., None, :], u, own["u"][..., :rank])
-            made["u"] = np.concatenate([u, own["u"][..., rank:]], -1)
-    return made
-
-
-def _completed_eig(a: np.ndarray, own: Results, known: Arrays, found: Arrays) -> Results:
-    made = own | dict(known)
-    if "vr" in known and not {"w", "wr"} & known.keys():
-        v = wide(known["vr"])
-        w = (v.conj() * (a @ v)).sum(-2)
-        made |= {"wr": w.real, "wi": w.imag} if "wr" in own else {"w": w}
-    return made
-
-
-def _completed_schur(a: np.ndarray, own: Results, known: Arrays, found: Arrays) -> Results:
-    if "z" not in known:
-        return own
-    made = own | dict(known)
-    z = wide(known["z"])
-    if "t" not in known:
-        made["t"] = np.triu(adjoint(z) @ a @ z, 0 if np.iscomplexobj(a) else -1)
-    return made
-
-
-_COMPLETED = {
-    "eigh": _completed_eigh,
-    "svd": _completed_svd,
-    "eig": _completed_eig,
-    "schur": _completed_schur,
-}
+def _right_vectors(a: np.ndarray, u: Array, own: Arrays, own_vh: Array) -> np.ndarray:
+    """V^H for known left vectors: A^H u / s, and ours where the singular value is 0."""
+    s = np.asarray(own["s"], np.float64)
+    rank = s.shape[-1]
+    first = s.max(-1, keepdims=True, initial=0)
+    large = s > first * max(a.shape[-2:]) * np.finfo(own["s"].dtype).eps
+    inverse = np.where(large, 1 / np.where(large, s, 1), 0)
+    vh = inverse[..., None] * (adjoint(wide(u[..., :rank])) @ a)
+    vh = np.where(large[..., None], vh, own_vh[..., :rank, :])
+    return np.concatenate([vh, own_vh[..., rank:, :]], -2)

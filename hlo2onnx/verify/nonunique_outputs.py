@@ -23,6 +23,7 @@ import numpy as np
 from hlo2onnx.frontend.signature import Port
 from hlo2onnx.verify.compare import Comparison, compare
 from hlo2onnx.verify.decompositions import WHAT
+from hlo2onnx.verify.element_kinds import in_f64
 from hlo2onnx.verify.f64_reference import is_evaluation_of
 from hlo2onnx.verify.reference import StaticReference
 from hlo2onnx.verify.reference_with_factors import Results, Site
@@ -115,19 +116,10 @@ class Choices:
     def _of_model(self, actual: Arrays) -> tuple[list[Results], list[bool]]:
         """The model's results of each decomposition, and whether they are known."""
         flat = [_real(array) for array in actual]
-        made: list[Results] = []
         is_read: list[bool] = []
-        sites: list[Site] = []
 
         def choose(index: int, site: Site) -> Results:
-            sites.append(site)
-            found = self._read(index, flat)
-            same = None if found else self._same_before(sites)
-            if same is None:
-                choice, read = self._chosen(index, site, found)
-            else:
-                choice, read = made[same], is_read[same]
-            made.append(choice)
+            choice, read = self._chosen(index, site, self._read(index, flat))
             is_read.append(read)
             return choice
 
@@ -154,15 +146,6 @@ class Choices:
             if decomposition.are_good(site.operand, made, site.xla):
                 return made, read
         return own, False
-
-    def _same_before(self, sites: Sequence[Site]) -> int | None:
-        """An earlier decomposition of the same kind and the same matrices as the last one."""
-        last = self._opened.decompositions[len(sites) - 1]
-        for index, site in enumerate(sites[:-1]):
-            same = np.array_equal(site.operand, sites[-1].operand)
-            if same and self._opened.decompositions[index] == last:
-                return index
-        return None
 
     def _read(self, index: int, flat: Arrays) -> Results:
         """The free results of a decomposition in the outputs; NaN for unknown elements."""
@@ -196,7 +179,7 @@ class Choices:
         self, choices: Sequence[Results], is_read: Sequence[bool], wanted: Arrays
     ) -> list[np.ndarray | None]:
         """The outputs in f64, for the model's vectors, or for ours if these are unknown."""
-        opened = self._reference.opened("wide")
+        opened = self._reference.opened(is_wide=True)
         if opened is None:
             return [None] * len(wanted)
         wide = opened.choices(
@@ -230,10 +213,6 @@ class Choices:
         )
         found: list[Arrays] = [self._expected]
         found += [opened(self._arrays, choices)[0] for choices in (ours, flipped)]
-        if opened.closed:
-            other = self._reference.opened("flipped")
-            if other is not None:
-                found.append(other(self._arrays, flipped)[0])
         return found
 
     @cached_property
@@ -244,9 +223,7 @@ class Choices:
 
 def _real(array: np.ndarray) -> np.ndarray:
     """The elements in f64, flat; two for a complex one."""
-    if array.dtype.kind == "c":
-        array = np.stack([array.real, array.imag], -1)
-    return np.asarray(array, np.float64).reshape(-1)
+    return in_f64(array).reshape(-1)
 
 
 def _split(values: np.ndarray, like: Results, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -254,15 +231,11 @@ def _split(values: np.ndarray, like: Results, names: Sequence[str]) -> dict[str,
     found: dict[str, np.ndarray] = {}
     start = 0
     for name in names:
-        shape, is_complex = like[name].shape, like[name].dtype.kind == "c"
-        count = like[name].size * (1 + is_complex)
-        part = values[start : start + count]
-        start += count
-        if is_complex:
-            pairs = part.reshape(*shape, 2)
-            found[name] = pairs[..., 0] + 1j * pairs[..., 1]
-        else:
-            found[name] = part.reshape(shape)
+        is_complex = like[name].dtype.kind == "c"
+        end = start + like[name].size * (1 + is_complex)
+        part = values[start:end]
+        found[name] = (part.view(np.complex128) if is_complex else part).reshape(like[name].shape)
+        start = end
     return found
 
 

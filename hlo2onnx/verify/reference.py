@@ -27,7 +27,7 @@ from hlo2onnx.verify.coverage import Probe
 from hlo2onnx.verify.f64_reference import is_evaluation_of, widen, widened
 from hlo2onnx.verify.input_flow import InputFlow
 from hlo2onnx.verify.inputs import private_generator
-from hlo2onnx.verify.reference_with_factors import Form, OpenReference, has_decompositions
+from hlo2onnx.verify.reference_with_factors import OpenReference, has_decompositions
 from hlo2onnx.verify.rounding import keep_half_weights, move_steps, round_constants, round_otherwise
 from hlo2onnx.verify.sensitivity import Run
 from hlo2onnx.verify.xla import XlaProgram, XlaRun, module_bytecode, require_known_types
@@ -159,7 +159,7 @@ class StaticReference:
         self._results = flatten_results(function) or outputs
         self._signature = source.signature
         self._budget = budget
-        self._opened: dict[Form, OpenReference | None] = {}
+        self._opened: dict[bool, OpenReference | None] = {}
         require_known_types(module)
 
     @cached_property
@@ -236,28 +236,27 @@ class StaticReference:
         keep_half_weights(module, [port.position for port in self._signature.inputs])
         return widened(str(module.get_asm(enable_debug_info=False)))
 
-    def opened(self, form: Form = "plain") -> OpenReference | None:
-        """The program opened at its decompositions.
+    def opened(self, is_wide: bool = False) -> OpenReference | None:
+        """The program, or that in f64, opened at its decompositions.
 
-        None if it has none, or XLA does not compile it in this form.
+        None if it has none, or XLA does not compile it.
         """
-        if form not in self._opened:
+        if is_wide not in self._opened:
             what = "other results of decompositions"
-            self._opened[form] = self._unless_refused(what, lambda: self._open(form))
-        return self._opened[form]
+            self._opened[is_wide] = self._unless_refused(what, lambda: self._open(is_wide))
+        return self._opened[is_wide]
 
-    def _open(self, form: Form) -> OpenReference | None:
+    def _open(self, is_wide: bool) -> OpenReference | None:
         module = clone_module(self._module)
         if not has_decompositions(module):
             return None
         convert: Callable[[np.ndarray], np.ndarray] = np.asarray
-        if form == "wide":
+        if is_wide:
             module, convert = ir.Module.parse(self._widened(), module.context).operation, widen
         return OpenReference(
             module,
             self._results,
             partial(self._arguments, converted=convert),
-            form,
             partial(self._compiled, may_last=self._may_last),
         )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -23,9 +22,6 @@ from hlo2onnx.lowering.op import CUSTOM_CALL, CustomCall
 from hlo2onnx.lowering.through_jax import function_of
 from hlo2onnx.verify.decompositions import Decomposition, decomposition_of
 from hlo2onnx.verify.xla import Compile, XlaProgram, module_bytecode
-
-Form = Literal["plain", "wide", "flipped"]
-"""The program itself; in f64; or with other signs of the vectors that are not arguments."""
 
 Results = Mapping[str, np.ndarray]
 
@@ -60,7 +56,6 @@ class OpenReference:
         module: The module operation. It changes.
         results: Places of the outputs among its results.
         arguments: Converts inputs to the arguments of `main`.
-        form: See `Form`.
         compiled: Compiles it.
 
     Raises:
@@ -72,12 +67,11 @@ class OpenReference:
         module: ir.Operation,
         results: Sequence[int],
         arguments: Callable[[Sequence[np.ndarray]], Iterable[np.ndarray]],
-        form: Form,
         compiled: Compile = XlaProgram,
     ) -> None:
         every = [_decomposition(operation) for operation in operations_of(module)]
         self.every = [item for item in every if item is not None]
-        opener = Opener(module, _decomposition, lambda tag, op: _chosen(tag, op, form))
+        opener = Opener(module, _decomposition, _chosen)
         self.decompositions = [item.tag for item in opener.openings]
         self.closed = opener.has_closed
         self._types = [
@@ -136,7 +130,7 @@ class OpenReference:
 
     def own(self, index: int, site: Site) -> dict[str, np.ndarray]:
         """Our results for a decomposition, or LAPACK's if ours are not as good."""
-        text = _chosen(self.decompositions[index], self._openings[index].operation, "plain")
+        text = _chosen(self.decompositions[index], self._openings[index].operation)
         if text not in self._own_programs:
             self._own_programs[text] = XlaProgram(text.encode())
         decomposition = self.decompositions[index]
@@ -159,7 +153,7 @@ def _array_type(mlir_type: ir.Type) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, numpy_type(element_type(mlir_type)))
 
 
-def _chosen(decomposition: Decomposition, operation: ir.Operation, form: Form) -> str:
+def _chosen(decomposition: Decomposition, operation: ir.Operation) -> str:
     """A module whose `main` takes the operand and LAPACK's results. It returns ours if they are as
     good, and else LAPACK's."""
     own = function_of(CustomCall(operation))
@@ -168,8 +162,6 @@ def _chosen(decomposition: Decomposition, operation: ir.Operation, form: Form) -
         theirs = decomposition.named(xla)
         ours = theirs if own is None else decomposition.named(jax.tree.leaves(own(a)))
         good = decomposition.are_good(a, ours, theirs)
-        if form == "flipped":
-            ours = decomposition.flipped(ours)
         return [jnp.where(good, ours[name], theirs[name]) for name in decomposition.names]
 
     values = [*operation.operands, *operation.results]
