@@ -21,12 +21,11 @@ from hlo2onnx.program import OnnxProgram
 from hlo2onnx.runtime.calling import caller_of
 from hlo2onnx.runtime.paths import reading_model
 from hlo2onnx.runtime.serializing import to_proto
-from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.diagnosis import compared
 from hlo2onnx.verify.divergence import Divergence
 from hlo2onnx.verify.judge import Judge
 from hlo2onnx.verify.points import Point, named_points, points_of, shared_points
-from hlo2onnx.verify.runners import OnnxRuntime
+from hlo2onnx.verify.runners import Candidate, OnnxRuntime
 from hlo2onnx.verify.search import Compared
 from hlo2onnx.verify.settings import Settings
 

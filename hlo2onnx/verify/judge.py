@@ -13,13 +13,14 @@ import numpy as np
 
 from hlo2onnx.errors import OverBudgetError, VerificationError
 from hlo2onnx.frontend.source import Source
+from hlo2onnx.runtime.calling import from_model, to_model
 from hlo2onnx.runtime.sessions import check_model
-from hlo2onnx.verify.budget import Budget
-from hlo2onnx.verify.candidate import Candidate
+from hlo2onnx.verify.budget import MODEL, Budget
 from hlo2onnx.verify.compare import Comparison, Verification, compare
 from hlo2onnx.verify.element_kinds import without_denormals
 from hlo2onnx.verify.nonunique_outputs import Choices
 from hlo2onnx.verify.reference import Reference
+from hlo2onnx.verify.runners import Candidate
 from hlo2onnx.verify.sensitivity import Run, Slack, differences, movements
 from hlo2onnx.verify.settings import Settings
 from hlo2onnx.verify.tolerance import tolerance_of, weakness
@@ -31,6 +32,8 @@ Runs = list[list[Comparison]]
 
 _ENOUGH = 2
 """After this many trials that differ, the others are only compared: the verdict is known."""
+_LEAST = 2
+"""Count of runs in any time."""
 _SECONDS = 10.0
 """Least limit of the time in which the model runs on inputs that are made."""
 _SHARE = 2.0
@@ -102,7 +105,6 @@ class Judge:
             VerificationError: The model is not valid, or it does not run.
         """
         check_model(candidate.model)
-        candidate = candidate.limited(partial(self._budget.limit_of_model, self._may_last))
         runner = candidate.runner
         policy = candidate.denormals if runner.can_flush else "keep"
         notes = [*self._notes, *self._nan_notes()]
@@ -164,7 +166,7 @@ class Judge:
     def differing(self, found: Verification) -> list[Arrays]:
         """The inputs on which a model differs; ordinary ones if it agrees."""
         kinds = {item.sample for item in (*found.optimized, *found.plain) if not item.ok}
-        every = [trial.arrays for trial in self.trials if trial.inputs.kind in kinds]
+        every = [trial.arrays for trial in self.trials if trial.kind in kinds]
         return every or [self.trials[0].arrays]
 
     def _without_nan(self) -> Sequence[Trial]:
@@ -175,8 +177,7 @@ class Judge:
     def _without_denormals(self, trial: Trial) -> Trial:
         """A trial with zeros instead of denormal inputs."""
         arrays = [without_denormals(array) for array in trial.arrays]
-        inputs = replace(trial.inputs, arrays=arrays)
-        return replace(trial, inputs=inputs, expected=self.reference.again(arrays))
+        return replace(trial, arrays=arrays, expected=self.reference.again(arrays))
 
     def _judged(
         self,
@@ -192,9 +193,8 @@ class Judge:
         is_final = denormals == "flush"
         results: list[list[list[np.ndarray]]] = []
         for level in runner.levels:
-            arrays = [trial.arrays for trial in trials]
             try:
-                ran = candidate.runs(self.signature, arrays, level, policy, seconds, self._budget)
+                ran = self._ran(candidate, trials, level, policy, seconds)
             except OverBudgetError as error:
                 if not results and not is_final:
                     raise VerificationError(
@@ -214,6 +214,42 @@ class Judge:
             runs = self._judged_one(trial, each, bad >= _ENOUGH, is_final)
             bad += _differs(*runs) and not (self._are_made and self._is_doubtful(trial))
             found.append(runs)
+        return found
+
+    def _ran(
+        self,
+        candidate: Candidate,
+        trials: Sequence[Trial],
+        level: bool,
+        denormals: str,
+        seconds: float,
+    ) -> list[list[np.ndarray]]:
+        """The outputs in each trial, or in those for which there is time, from one session.
+
+        Raises:
+            OverBudgetError: There is no time for any of them.
+            VerificationError: The model does not load or does not run.
+        """
+        budget = self._budget
+        session = candidate.runner.session(candidate.model, optimize=level, denormals=denormals)
+        found: list[list[np.ndarray]] = []
+        until = time.monotonic() + seconds
+        for trial in trials:
+            begin = time.monotonic()
+            if len(found) >= _LEAST and begin > until:
+                break
+            feeds = to_model(candidate.input_names, trial.arrays, self.signature.inputs)
+            try:
+                if budget.has_run_of_model:
+                    budget.check()
+                outputs = session(feeds, budget.limit_of_model(self._may_last))
+            except OverBudgetError:
+                if not found:
+                    raise
+                budget.leave_out("samples for the model")
+                break
+            budget.measured(MODEL, time.monotonic() - begin)
+            found.append(from_model(self.signature.outputs, outputs))
         return found
 
     def _judged_one(
@@ -321,7 +357,7 @@ class Judge:
         return [
             replace(
                 self._compare(port.name, got, want, truth, port.step, slack=more),
-                sample=trial.inputs.kind,
+                sample=trial.kind,
             )
             for port, got, want, truth, more in rows
         ]
@@ -355,7 +391,7 @@ class Judge:
         """
         by_sizes: dict[str, Trial] = {}
         for trial in trials:
-            by_sizes.setdefault(trial.inputs.sizes, trial)
+            by_sizes.setdefault(trial.sizes, trial)
         return [
             f"at {sizes} the function is another program: Python code depends on the shape"
             for sizes, trial in by_sizes.items()
@@ -368,9 +404,9 @@ class Judge:
         for trial in self.trials:
             for port, want in zip(self.signature.outputs, trial.expected, strict=True):
                 nans = int((want != want).sum())
-                if nans and trial.inputs.is_ordinary:
+                if nans and trial.is_ordinary:
                     of = f"{nans} of {want.size} elements are NaN in XLA itself"
-                    where = f" in {trial.inputs.kind}" if trial.inputs.kind else ""
+                    where = f" in {trial.kind}" if trial.kind else ""
                     notes.setdefault(port.name, f"{port.name}: {of}{where}")
         return list(notes.values())
 

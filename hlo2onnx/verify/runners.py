@@ -19,19 +19,21 @@ from hlo2onnx.runtime.denormals import can_flush
 from hlo2onnx.runtime.sessions import DEFAULT_PROVIDERS, OrtProgram, Providers, onnxruntime
 from hlo2onnx.targets.table import SCHEMA_TARGET, known_targets
 
-Session: TypeAlias = Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
-"""A loaded model: gives its outputs for inputs by name."""
+
+class Session(Protocol):
+    """A loaded model."""
+
+    def __call__(
+        self, inputs: Mapping[str, np.ndarray], seconds: float = math.inf, /
+    ) -> list[np.ndarray]:
+        """Its outputs for inputs by name. Another process has its own limit of the time."""
+
 
 Start: TypeAlias = Callable[[bytes], Session]
 """Starts sessions from serialized models."""
 
 _BYTES = 2**31 - 1
 """Most bytes of a serialized model."""
-
-
-def no_limit() -> float:
-    """The seconds of a run without limit."""
-    return math.inf
 
 
 class Runner(Protocol):
@@ -68,12 +70,10 @@ class OnnxRuntime:
     Attributes:
         libraries: Paths of shared libraries with custom operators.
         providers: Execution providers. Default: the CPU.
-        limit: Gives the seconds that a run may take.
     """
 
     libraries: Sequence[str] = ()
     providers: Providers | None = None
-    limit: Callable[[], float] = no_limit
 
     @property
     def title(self) -> str:
@@ -94,14 +94,13 @@ class OnnxRuntime:
 
     def session(self, model: bytes | str, *, optimize: bool, denormals: str) -> Session:
         """An inference session."""
-        program = OrtProgram(
+        return OrtProgram(
             model,
             optimize=optimize,
             libraries=self.libraries,
             denormals=denormals,
             providers=self.providers,
         )
-        return lambda feeds: program(feeds, self.limit())
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class OtherRuntime:
             model = self._with_data(model)
         loaded = self.process.session(model, optimize=optimize)
 
-        def run(feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        def run(feeds: Mapping[str, np.ndarray], _: float = math.inf) -> list[np.ndarray]:
             self._check(feeds)
             answer = loaded({name: tensor_of(np.asarray(x)) for name, x in feeds.items()})
             if isinstance(answer, str):
@@ -167,6 +166,25 @@ class OtherRuntime:
 
 IN_THIS_PROCESS = OnnxRuntime()
 """ONNX Runtime on the CPU."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model to judge.
+
+    Attributes:
+        model: The model, serialized or in a file.
+        input_names: Names of its inputs, in the order of the program's.
+        runner: What runs it.
+        denormals: "keep" or "flush".
+        ignores_nan: Whether operators of the model ignore NaN, as `nan=` permits.
+    """
+
+    model: bytes | str
+    input_names: Sequence[str]
+    runner: Runner = IN_THIS_PROCESS
+    denormals: str = "keep"
+    ignores_nan: bool = False
 
 
 # -- the runtime that the user names, or that of the target ----------------------------------------

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
@@ -42,45 +42,29 @@ from hlo2onnx.verify.settings import Sizes
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """Inputs of a program.
+class Trial:
+    """Inputs of a program and XLA's results for them.
 
     Attributes:
         arrays: One for each input of the program.
-        kind: Their description for the user: "random inputs, seed 0".
+        expected: XLA's results.
+        kind: Description of the inputs for the user: "random inputs, seed 0".
         is_ordinary: Whether they are the user's own, or ordinary numbers. Others were made to reach
             special cases.
         sizes: The sizes of the dynamic dimensions: "b = 3, s = 4".
         column: The column of the table of samples that counts them.
-    """
-
-    arrays: Sequence[np.ndarray]
-    kind: str = ""
-    is_ordinary: bool = True
-    sizes: str = ""
-    column: str = ""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """Inputs and XLA's results for them.
-
-    Attributes:
-        inputs: The inputs.
-        expected: XLA's results.
         meets_nan: Whether the run takes the maximum or minimum of NaN.
         converts_nan: Whether it converts NaN to an integer.
     """
 
-    inputs: Inputs
-    expected: Sequence[np.ndarray]
+    arrays: Sequence[np.ndarray]
+    expected: Sequence[np.ndarray] = ()
+    kind: str = ""
+    is_ordinary: bool = True
+    sizes: str = ""
+    column: str = ""
     meets_nan: bool = False
     converts_nan: bool = False
-
-    @property
-    def arrays(self) -> Sequence[np.ndarray]:
-        """The inputs."""
-        return self.inputs.arrays
 
     def overflows(self, wide: Sequence[np.ndarray] | None) -> bool:
         """Whether results are so large that their squares overflow, or infinite by overflow.
@@ -139,7 +123,7 @@ def given_trials(
         sizes = _named({name: extents[name] for name in symbols})
         try:
             run = reference.again if found else reference
-            found.append(Trial(Inputs(arrays, kind, sizes=sizes), run(arrays)))
+            found.append(Trial(arrays, run(arrays), kind, sizes=sizes))
         except OverBudgetError:
             reference.budget.leave_out(kind)
         reference.budget.measured(XLA, time.monotonic() - begin)
@@ -287,7 +271,8 @@ class TrialMaker:
             until: The time to stop.
         """
         spare: list[Trial] = []
-        for number, recipe in self._candidates():
+        for number in range(2, CANDIDATES + 2):
+            recipe = RECIPES[(number - 2) % len(RECIPES)]
             done = len(self.trials) + (len(spare) if runner.is_complete else 0)
             if max(done, len(self.trials)) >= most or time.monotonic() > until:
                 break
@@ -304,11 +289,10 @@ class TrialMaker:
 
     def described(self) -> str:
         """A table of the trials: how many there are of each kind, for each set of sizes."""
-        inputs = [trial.inputs for trial in self.trials]
-        columns = [name for name in COLUMNS if any(item.column == name for item in inputs)]
+        columns = [name for name in COLUMNS if any(x.column == name for x in self.trials)]
         rows = [["", *columns]]
-        for sizes in dict.fromkeys(item.sizes for item in inputs):
-            found = [item.column for item in inputs if item.sizes == sizes]
+        for sizes in dict.fromkeys(trial.sizes for trial in self.trials):
+            found = [trial.column for trial in self.trials if trial.sizes == sizes]
             rows.append([sizes, *(str(found.count(name)) for name in columns)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         first, *others = widths
@@ -318,12 +302,8 @@ class TrialMaker:
         ]
         return "\n".join(lines)
 
-    def _candidates(self) -> Iterator[tuple[int, Recipe]]:
-        for number in range(CANDIDATES):
-            yield number + 2, RECIPES[number % len(RECIPES)]
-
-    def _draw(self, sizes: Sizes, number: int, recipe: Recipe) -> Inputs:
-        """The inputs of one number. They depend on nothing else but the seed."""
+    def _draw(self, sizes: Sizes, number: int, recipe: Recipe) -> Trial:
+        """The inputs of one number, without results. They depend on nothing else but the seed."""
         turn = sum(RECIPES[other % len(RECIPES)] is recipe for other in range(max(0, number - 2)))
         rng = private_generator(self._seed, number)
         arrays = []
@@ -338,7 +318,7 @@ class TrialMaker:
         kind = "; ".join(text for text in (named, recipe.what if is_changed else "") if text)
         kind = f"sample {number}" + (f": {kind}" if kind else "")
         column = recipe.column if is_changed else ORDINARY.column
-        return Inputs(arrays, kind, recipe in _PLAIN, named, column)
+        return Trial(arrays, (), kind, recipe in _PLAIN, named, column)
 
 
 _PLAIN = (ORDINARY, POSITIVE)
@@ -356,12 +336,12 @@ class _Runner:
         self.probe = probe
         self.reached = np.zeros(0 if probe is None else len(probe.places), bool)
 
-    def __call__(self, inputs: Inputs) -> Trial | None:
-        """The trial of these inputs; None if a loop does not end, or takes long."""
+    def __call__(self, trial: Trial) -> Trial | None:
+        """The trial with results; None if a loop does not end, or takes long."""
         try:
             if self.probe is None:
-                return Trial(inputs, self._reference.again(inputs.arrays))
-            expected, reached = self.probe(inputs.arrays)
+                return replace(trial, expected=self._reference.again(trial.arrays))
+            expected, reached = self.probe(trial.arrays)
         except OverBudgetError:
             self._reference.budget.leave_out("samples for which XLA takes long")
             return None
@@ -369,7 +349,7 @@ class _Runner:
             return None
         self.reached |= reached
         meets_nan, converts_nan = self.probe.nans(reached)
-        return Trial(inputs, expected, meets_nan, converts_nan)
+        return replace(trial, expected=expected, meets_nan=meets_nan, converts_nan=converts_nan)
 
     @property
     def count(self) -> int:

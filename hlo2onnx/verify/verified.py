@@ -207,8 +207,8 @@ class Verified(CallableProgram):
     ) -> tuple[Judge, Verification]:
         from hlo2onnx.pipeline import may_ignore_nan
         from hlo2onnx.verify.budget import Budget
-        from hlo2onnx.verify.candidate import Candidate
         from hlo2onnx.verify.judge import Judge
+        from hlo2onnx.verify.runners import Candidate
 
         source = self._source
         given = settings.given(source.signature, args, kwargs, self._caller.arrays)

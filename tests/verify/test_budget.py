@@ -10,9 +10,9 @@ from jax import lax
 import hlo2onnx
 from hlo2onnx.errors import OverBudgetError, VerificationError
 from hlo2onnx.verify.budget import Budget
-from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.compare import Verification
 from hlo2onnx.verify.judge import Judge
+from hlo2onnx.verify.runners import Candidate
 from hlo2onnx.verify.sensitivity import movements
 
 THREE = np.float32(3)

@@ -13,8 +13,8 @@ from jax import lax
 
 import hlo2onnx
 from hlo2onnx.frontend.load import load
-from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.judge import Judge
+from hlo2onnx.verify.runners import Candidate
 
 Function = Callable[..., Any]
 

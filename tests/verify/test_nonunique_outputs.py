@@ -17,11 +17,11 @@ from mostly_wide import mostly_wide
 
 import hlo2onnx
 from hlo2onnx.frontend.load import load
-from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.compare import Comparison, compare
 from hlo2onnx.verify.judge import Judge
 from hlo2onnx.verify.nonunique_outputs import Choices
 from hlo2onnx.verify.reference import Reference
+from hlo2onnx.verify.runners import Candidate
 from hlo2onnx.verify.settings import Settings
 
 Function = Callable[..., Any]

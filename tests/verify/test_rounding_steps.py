@@ -11,9 +11,9 @@ import pytest
 
 import hlo2onnx
 from hlo2onnx.frontend.load import load
-from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.judge import Judge
 from hlo2onnx.verify.reference import Reference
+from hlo2onnx.verify.runners import Candidate
 from hlo2onnx.verify.sensitivity import differences
 
 WINDOW = np.outer(np.hanning(7)[1:-1], np.hanning(7)[1:-1])

@@ -8,9 +8,9 @@ import numpy as np
 
 import hlo2onnx
 from hlo2onnx.frontend.load import load
-from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.judge import Judge
 from hlo2onnx.verify.reference import Reference
+from hlo2onnx.verify.runners import Candidate
 from hlo2onnx.verify.sensitivity import movements
 from hlo2onnx.verify.settings import Settings
 

@@ -9,11 +9,10 @@ import numpy as np
 
 import hlo2onnx
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.judge import Judge
-from hlo2onnx.verify.runners import OnnxRuntime
+from hlo2onnx.verify.runners import Candidate, OnnxRuntime
 from hlo2onnx.verify.settings import Settings
-from hlo2onnx.verify.trial import Inputs, Trial
+from hlo2onnx.verify.trial import Trial
 
 
 class ProgramJudge:
@@ -46,7 +45,7 @@ class ProgramJudge:
 
     def finds_on(self, model: bytes, arrays: Sequence[np.ndarray]) -> bool:
         """Whether `verify(*arrays)` says so."""
-        trial = Trial(Inputs(arrays), self._judge.reference(arrays))
+        trial = Trial(arrays, self._judge.reference(arrays))
         return self._differs(self._one, trial, model)
 
     def _finds_in(self, trial: Trial, model: bytes) -> bool:

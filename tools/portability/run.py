@@ -10,10 +10,9 @@ from hlo2onnx.errors import Hlo2OnnxError, TranslationError, VerificationError
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.runtime.adapters.process import Runtime
 from hlo2onnx.targets import load_target
-from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.compare import Verification
 from hlo2onnx.verify.judge import Judge
-from hlo2onnx.verify.runners import OtherRuntime
+from hlo2onnx.verify.runners import Candidate, OtherRuntime
 from hlo2onnx.verify.settings import Settings
 from tools import EXAMPLES, ROOT
 
