@@ -53,6 +53,20 @@ class Comparison:
     says_little: str = ""
     sample: str = ""
 
+    @property
+    def verdict(self) -> str:
+        """The judgement in words."""
+        text = "ok" if self.ok else "DIFFERS"
+        if self.says_little and self.ok:
+            text = f"says little: {self.says_little}"
+        if self.sample and not self.ok:
+            text += f" in {self.sample}"
+        if self.remark and self.ok:
+            text += f" ({self.remark})"
+        if self.unjudged:
+            text = f"cannot be judged: depends on the choice of {self.unjudged}"
+        return text + (f", {self.nonfinite} NaN/inf disagree" if self.nonfinite else "")
+
 
 def compare(
     name: str,
@@ -253,26 +267,29 @@ class Verification:
         return [("optimized", self.optimized), ("plain", self.plain)]
 
     @property
+    def comparisons(self) -> list[Comparison]:
+        """The comparisons of all runs."""
+        return [*self.optimized, *self.plain]
+
+    @property
     def says_little(self) -> list[Comparison]:
         """The outputs that agree, and that vary too little to tell much by it."""
-        items = (*self.optimized, *self.plain)
-        return [item for item in items if item.ok and item.says_little]
+        return [item for item in self.comparisons if item.ok and item.says_little]
 
     @property
     def ok(self) -> bool:
         """Whether every output agrees in both runs. False if one cannot be judged."""
-        return all(item.ok for item in (*self.optimized, *self.plain))
+        return all(item.ok for item in self.comparisons)
 
     @property
     def differing(self) -> list[Comparison]:
         """The outputs that are wrong, without those that cannot be judged."""
-        items = (*self.optimized, *self.plain)
-        return [item for item in items if not item.ok and not item.unjudged]
+        return [item for item in self.comparisons if not item.ok and not item.unjudged]
 
     @property
     def max_error(self) -> float:
         """Largest error relative to the scale of its output."""
-        return max((item.max_rel for item in (*self.optimized, *self.plain)), default=0.0)
+        return max((item.max_rel for item in self.comparisons), default=0.0)
 
     def __bool__(self) -> bool:
         return self.ok
@@ -316,16 +333,5 @@ class Verification:
 def _row(item: Comparison, label: str) -> str:
     dims = "x".join(map(str, item.shape))
     what = f"{item.name} {item.dtype}[{dims}]"
-    verdict = "ok" if item.ok else "DIFFERS"
-    if item.says_little and item.ok:
-        verdict = f"says little: {item.says_little}"
-    if item.sample and not item.ok:
-        verdict += f" in {item.sample}"
-    if item.remark and item.ok:
-        verdict += f" ({item.remark})"
-    if item.unjudged:
-        verdict = f"cannot be judged: depends on the choice of {item.unjudged}"
-    if item.nonfinite:
-        verdict += f", {item.nonfinite} NaN/inf disagree"
     errors = f"{item.max_abs:9.2e} {item.max_rel:9.2e} {item.max_ulp:9.3g}"
-    return f"{what:<28} {label:<9} {errors}  {verdict}"
+    return f"{what:<28} {label:<9} {errors}  {item.verdict}"

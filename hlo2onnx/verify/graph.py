@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import onnx_ir as oir
 
@@ -35,7 +36,7 @@ class GraphData:
 
     texts: list[str] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
-    nodes: list[list[object]] = field(default_factory=list)
+    nodes: list[list[Any]] = field(default_factory=list)
     outputs: list[list[str]] = field(default_factory=list)
 
     def as_dict(
@@ -141,9 +142,7 @@ class _Builder:
 
     def _path(self, node: int) -> list[Key]:
         """The groups around a node, from the outermost, and the node."""
-        group = self.data.nodes[node][0]
-        assert isinstance(group, int)
-        return [*self._groups.path(group), f"node {node}"]
+        return [*self._groups.path(self.data.nodes[node][0]), f"node {node}"]
 
     def _text(self, text: str) -> int:
         if text not in self._texts:

@@ -50,11 +50,13 @@ def sides_of(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
     ]
     if of_indices:
         return of_indices
-    maker = _SIDES.get(operation.name)
     values = [*operation.operands, *operation.results]
-    if maker is None or not all(is_tensor(x.type) and not is_complex(x.type) for x in values):
+    if not all(is_tensor(x.type) and not is_complex(x.type) for x in values):
         return []
-    return maker(operation, flows)
+    if (of_flows := _OF_FLOWS.get(operation.name)) is not None:
+        return of_flows(operation, flows)
+    place, maker = _SIDES.get(operation.name, (0, None))
+    return maker(operation) if maker is not None and flows[place].inputs else []
 
 
 def _of_indices(value: MlirValue, limits: Sequence[int], axis: int | None) -> list[Side]:
@@ -75,10 +77,8 @@ def _of_indices(value: MlirValue, limits: Sequence[int], axis: int | None) -> li
     return sides
 
 
-def _of_clamp(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
+def _of_clamp(operation: ir.Operation) -> list[Side]:
     low, x, high = operation.operands
-    if not flows[1].inputs:
-        return []
     return [
         Side("a value below the range", lambda: _below(x, low)),
         Side("a value above the range", lambda: _below(high, x)),
@@ -124,9 +124,7 @@ def _is_extreme(numbers: Sequence[float], dtype: np.dtype) -> bool:
     return all(not abs(number) < largest for number in numbers)
 
 
-def _of_select(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
-    if not flows[0].inputs:
-        return []
+def _of_select(operation: ir.Operation) -> list[Side]:
     predicate = operation.operands[0]
     return [
         Side("a true condition", lambda: predicate),
@@ -151,30 +149,28 @@ def _of_division(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
     return sides
 
 
-def _of_abs(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
+def _of_abs(operation: ir.Operation) -> list[Side]:
     (x,) = operation.operands
     _, dtype = _array_type(x)
-    if not is_integer(dtype) or not flows[0].inputs:
+    if not is_integer(dtype):
         return []
     lowest = int(ml_dtypes.iinfo(dtype).min)
     return [Side("the smallest integer", lambda: compared("EQ", x, lowest))]
 
 
-def _of_shift(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
+def _of_shift(operation: ir.Operation) -> list[Side]:
     amount = operation.operands[1]
     _, dtype = _array_type(amount)
-    if not flows[1].inputs:
-        return []
     bits = ml_dtypes.iinfo(dtype).bits
     if bits > int(ml_dtypes.iinfo(dtype).max):
         return []
     return [Side("a shift of all bits", lambda: compared("GE", amount, bits))]
 
 
-def _of_convert(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
+def _of_convert(operation: ir.Operation) -> list[Side]:
     (x,) = operation.operands
     (_, dtype), (_, to) = _array_type(x), _array_type(operation.results[0])
-    if not flows[0].inputs or not is_integer(to) or dtype.kind == "b" or is_integer(dtype):
+    if not is_integer(to) or dtype.kind == "b" or is_integer(dtype):
         return []
     info, largest = ml_dtypes.iinfo(to), float(ml_dtypes.finfo(dtype).max)
     sides = [Side(NAN, lambda: compared("NE", x, x))]
@@ -185,17 +181,13 @@ def _of_convert(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
     return sides
 
 
-def _of_is_finite(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
+def _of_is_finite(operation: ir.Operation) -> list[Side]:
     (result,) = operation.results
-    if not flows[0].inputs:
-        return []
     return [Side("a value that is not finite", lambda: made("not", result.type, result))]
 
 
-def _of_window(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
-    if len(operation.operands) != 2 or not flows[0].inputs:
-        return []
-    return _nan_of(operation.operands[0])
+def _of_window(operation: ir.Operation) -> list[Side]:
+    return _nan_of(operation.operands[0]) if len(operation.operands) == 2 else []
 
 
 def _nan_of(x: MlirValue) -> list[Side]:
@@ -209,21 +201,24 @@ def _nan_of(x: MlirValue) -> list[Side]:
 NAN = "NaN"
 """The side of a NaN."""
 
-_SIDES: dict[str, Callable[[ir.Operation, Sequence[Flow]], list[Side]]] = {
-    "stablehlo.abs": _of_abs,
-    "stablehlo.clamp": _of_clamp,
-    "stablehlo.convert": _of_convert,
+_OF_FLOWS: dict[str, Callable[[ir.Operation, Sequence[Flow]], list[Side]]] = {
     "stablehlo.divide": _of_division,
-    "stablehlo.is_finite": _of_is_finite,
     "stablehlo.maximum": _of_bound,
     "stablehlo.minimum": _of_bound,
-    "stablehlo.reduce_window": _of_window,
     "stablehlo.remainder": _of_division,
-    "stablehlo.select": _of_select,
-    "stablehlo.shift_left": _of_shift,
-    "stablehlo.shift_right_arithmetic": _of_shift,
-    "stablehlo.shift_right_logical": _of_shift,
 }
+_SIDES: dict[str, tuple[int, Callable[[ir.Operation], list[Side]]]] = {
+    "stablehlo.abs": (0, _of_abs),
+    "stablehlo.clamp": (1, _of_clamp),
+    "stablehlo.convert": (0, _of_convert),
+    "stablehlo.is_finite": (0, _of_is_finite),
+    "stablehlo.reduce_window": (0, _of_window),
+    "stablehlo.select": (0, _of_select),
+    "stablehlo.shift_left": (1, _of_shift),
+    "stablehlo.shift_right_arithmetic": (1, _of_shift),
+    "stablehlo.shift_right_logical": (1, _of_shift),
+}
+"""The sides of each op, and the place of the operand that must depend on inputs."""
 
 
 # -- indices --------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ class Judge:
 
     def differing(self, found: Verification) -> list[Arrays]:
         """The inputs on which a model differs; ordinary ones if it agrees."""
-        kinds = {item.sample for item in (*found.optimized, *found.plain) if not item.ok}
+        kinds = {item.sample for item in found.comparisons if not item.ok}
         every = [trial.arrays for trial in self.trials if trial.kind in kinds]
         return every or [self.trials[0].arrays]
 

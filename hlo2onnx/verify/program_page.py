@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
+from typing import Any
 
 import onnx_ir as oir
 
@@ -119,12 +120,11 @@ def _ports(kind: str, values: Sequence[oir.Value]) -> str:
         dims = ", ".join(map(str, value.shape or ()))
         dtype = dtype_name(value.dtype) if value.dtype is not None else "?"
         rows.append((value.name, f"{dtype}[{dims}]", (value.doc_string or "").partition(": ")[2]))
-    more = len(values) - _PORTS
-    has_notes = any(note for _, _, note in rows)
-    shown = (
-        table((kind, "type", "note"), rows, more=more)
-        if has_notes
-        else table((kind, "type"), [row[:2] for row in rows], more=more)
+    count = 3 if any(note for _, _, note in rows) else 2
+    shown = table(
+        (kind, "type", "note")[:count],
+        [row[:count] for row in rows],
+        more=len(values) - _PORTS,
     )
     if len(values) <= _OPEN:
         return shown
@@ -168,21 +168,10 @@ def _errors(findings: Findings) -> dict[str, float]:
     return {name: error if error < _INFINITE else _INFINITE for name, error in errors.items()}
 
 
-def _node_table(nodes: Iterable[Sequence[object]], texts: Sequence[str]) -> str:
+def _node_table(nodes: Iterable[Sequence[Any]], texts: Sequence[str]) -> str:
     listed = [node for node in nodes if node[1] not in ("input", "output")]
     rows = [
-        (node[1], node[2], ", ".join(texts[place] for place in _places(node[4])),
-         texts[_place(node[7])])
+        (node[1], node[2], ", ".join(texts[place] for place in node[4]), texts[node[7]])
         for node in listed[:_NODES]
-    ]  # fmt: skip
+    ]
     return table(("operator", "name", "type", "source"), rows, more=len(listed) - _NODES)
-
-
-def _places(item: object) -> list[int]:
-    assert isinstance(item, list)
-    return item
-
-
-def _place(item: object) -> int:
-    assert isinstance(item, int)
-    return item

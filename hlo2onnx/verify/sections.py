@@ -39,31 +39,16 @@ def verification_section(found: Verification) -> str:
 
 def badge(found: Verification) -> str:
     """The outcome in a word."""
-    outcome, kind = verdict(found)
-    return f'<span class="badge {kind}">{escape(outcome)}</span>'
-
-
-def verdict(found: Verification) -> tuple[str, str]:
-    """The outcome in a word, and its class in the style sheet."""
+    outcome, kind = ("DIFFERS", "bad") if found.differing else ("cannot be judged", "unsure")
     if found.ok:
-        return "agrees", "good"
-    items = (*found.optimized, *found.plain)
-    if any(not item.ok and not item.unjudged for item in items):
-        return "DIFFERS", "bad"
-    return "cannot be judged", "unsure"
+        outcome, kind = "agrees", "good"
+    return f'<span class="badge {kind}">{outcome}</span>'
 
 
 def _row(item: Comparison, label: str) -> tuple[object, ...]:
     dims = ", ".join(map(str, item.shape))
-    outcome = "ok" if item.ok else "DIFFERS"
-    if item.unjudged:
-        outcome = f"cannot be judged: depends on the choice of {item.unjudged}"
-    if item.remark and item.ok:
-        outcome += f" ({item.remark})"
-    if item.nonfinite:
-        outcome += f", {item.nonfinite} NaN/inf disagree"
     numbers = (item.max_abs, item.max_rel, item.max_ulp)
-    return (item.name, f"{item.dtype}[{dims}]", label, *map(float, numbers), outcome)
+    return (item.name, f"{item.dtype}[{dims}]", label, *map(float, numbers), item.verdict)
 
 
 def _errors(item: Comparison, errors: ErrorDistribution) -> str:
