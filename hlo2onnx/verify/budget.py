@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -134,13 +136,11 @@ class Budget:
 # -- the process ----------------------------------------------------------------------------------
 
 _LARGE = 1 << 20
-"""Bytes of fixed arrays that the child keeps."""
+"""Bytes of fixed arrays that the child reads from files."""
 _COMPILE = "compile"
 """The name of the input that asks for no run."""
 _WANTED = "wanted"
 """The name of the places of the results to return. It is the last input."""
-_KEEP, _KEPT = "keep ", "kept "
-"""Start the names of inputs that the child is to keep, and that it has kept."""
 
 TYPES = [*{numpy_type(name): None for name in sorted(ELEMENT_TYPES)}]
 """Element types of messages, by number."""
@@ -159,32 +159,22 @@ class XlaProcess:
             self.runtime = Runtime([sys.executable, str(WORKERS / "run_module.py"), path, __name__])
         except StartError as error:
             raise VerificationError(f"cannot start Python: {error}") from error
-        self._kept: dict[int, np.ndarray] = {}
+        self._folder = tempfile.TemporaryDirectory()
+        self._files: dict[int, tuple[str, np.ndarray]] = {}
 
     def end(self) -> None:
         """Ends the process, whatever it does."""
         error = KeyboardInterrupt()
         self.runtime.__exit__(type(error), error, None)
+        self._folder.cleanup()
 
-    def feeds(
-        self, arguments: Iterable[np.ndarray], fixed: Mapping[int, np.ndarray]
-    ) -> dict[str, Tensor]:
-        """The arguments of a run as messages."""
-        found: dict[str, Tensor] = {}
-        for place, array in enumerate(arguments):
-            key = id(array)
-            if key not in fixed:
-                found[f"{place}"] = _tensor(array)
-            elif key in self._kept:
-                found[f"{_KEPT}{place} {key}"] = Tensor(0, (), b"")
-            else:
-                found[f"{_KEEP}{place} {key}"] = _tensor(array)
-                self._kept[key] = array
-        return found
-
-    def forget(self) -> None:
-        """Takes note that there is a new process."""
-        self._kept.clear()
+    def file(self, array: np.ndarray) -> str:
+        """The file of an array that does not change, which the child maps into its memory."""
+        if id(array) not in self._files:
+            path = Path(self._folder.name, str(len(self._files)))
+            path.write_bytes(array.tobytes())
+            self._files[id(array)] = str(path), array
+        return self._files[id(array)][0]
 
 
 class RemoteProgram:
@@ -223,7 +213,13 @@ class RemoteProgram:
             OverBudgetError: It takes too long.
             VerificationError: XLA does not run it.
         """
-        feeds = self._process.feeds(arguments, self._fixed)
+        feeds: dict[str, Tensor] = {}
+        for place, array in enumerate(arguments):
+            if id(array) in self._fixed:
+                described = Tensor(TYPES.index(array.dtype), array.shape, b"")
+                feeds[f"{place} {self._process.file(array)}"] = described
+            else:
+                feeds[f"{place}"] = _tensor(array)
         if wanted is not None:
             feeds[_WANTED] = _tensor(np.array(wanted, np.int64))
         return list(map(_array, self._ask(feeds)))
@@ -233,10 +229,7 @@ class RemoteProgram:
         runtime.seconds = self._limit()
         if runtime.seconds <= 0:
             raise OverBudgetError("no time is left")
-        deaths = len(runtime.deaths)
         answer = self._session(feeds)
-        if len(runtime.deaths) > deaths:
-            self._process.forget()
         if isinstance(answer, Answer):
             return answer.outputs
         if answer.startswith("no answer"):
@@ -254,8 +247,6 @@ def _array(tensor: Tensor) -> np.ndarray:
 
 
 # -- in the child -----------------------------------------------------------------------------
-
-_kept_here: dict[str, np.ndarray] = {}
 
 
 def load(bytecode: bytes) -> XlaProgram:
@@ -280,11 +271,6 @@ def answer(
 
 
 def _argument(item: Mapping[str, Any], data: bytes) -> np.ndarray:
-    name = str(item["name"])
-    key = name.rpartition(" ")[2]
-    if name.startswith(_KEPT):
-        return _kept_here[key]
-    array = _array(Tensor(item["type"], tuple(item["shape"]), data))
-    if name.startswith(_KEEP):
-        _kept_here[key] = array
-    return array
+    path = str(item["name"]).partition(" ")[2]
+    shape, dtype = tuple(item["shape"]), TYPES[item["type"]]
+    return np.memmap(path, dtype, "r", shape=shape) if path else np.ndarray(shape, dtype, data)
