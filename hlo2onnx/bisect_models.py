@@ -62,20 +62,20 @@ def bisect(
         UsageError: A name is unknown, or the model has other inputs or outputs.
         VerificationError: XLA or ONNX Runtime cannot run a part.
     """
-    options = Options()
     if isinstance(source, OnnxProgram):
-        options = source._options
-    loaded = _loaded(source, args, kwargs, options)
+        loaded, options = source._source, source._options
+    else:
+        options, given = Options(), (args, kwargs) if callable(source) else ((), {})
+        loaded = prepared(source, *given, positional_names(source), options)
     # Users name values as in the text of their program.
     module = lowered_module(loaded, options) if names is None else clone_module(loaded.module)
-    proto = to_proto(model.model) if isinstance(model, OnnxProgram) else _read(model)
-    _check_ports(loaded, proto)
+    proto = _read(model)
+    inputs = _inputs(loaded, proto)
     points = _points(loaded, module, model, proto, names)
     runner = OnnxRuntime(model.libraries if isinstance(model, OnnxProgram) else ())
-    stored = {tensor.name for tensor in proto.graph.initializer}
-    given = Settings(seed).given(loaded.signature, args, kwargs, caller_of(loaded.signature).arrays)
-    judge = Judge(loaded, given, Settings(seed))
-    inputs = [value.name for value in proto.graph.input if value.name not in stored]
+    settings, signature = Settings(seed), loaded.signature
+    arrays = settings.given(signature, args, kwargs, caller_of(signature).arrays)
+    judge = Judge(loaded, arrays, settings)
     found = judge(Candidate(proto.SerializeToString(), inputs, runner))
     pair = Compared(loaded, module, proto, points, runner=runner)
     return compared(pair, judge.differing(found))
@@ -98,30 +98,23 @@ def _points(
     return shared_points(points_of(model.model), module, source.function, other, there)
 
 
-def _loaded(
-    source: object, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree], options: Options
-) -> Source:
-    if isinstance(source, OnnxProgram):
-        return source._source
-    if not callable(source):
-        args, kwargs = (), {}
-    return prepared(source, args, kwargs, positional_names(source), options)
-
-
-def _read(model: onnx.ModelProto | str | os.PathLike[str]) -> onnx.ModelProto:
+def _read(model: OnnxProgram | onnx.ModelProto | str | os.PathLike[str]) -> onnx.ModelProto:
+    if isinstance(model, OnnxProgram):
+        return to_proto(model.model)
     if isinstance(model, onnx.ModelProto):
         return model
     with reading_model(model):
         return onnx.load(Path(model))
 
 
-def _check_ports(source: Source, model: onnx.ModelProto) -> None:
+def _inputs(source: Source, model: onnx.ModelProto) -> list[str]:
+    """The names of the model's inputs. It has as many as the program, and as many outputs."""
     stored = {tensor.name for tensor in model.graph.initializer}
     inputs = [value.name for value in model.graph.input if value.name not in stored]
-    pairs = (
-        ("inputs", len(inputs), len(source.signature.inputs)),
-        ("outputs", len(model.graph.output), len(source.signature.outputs)),
-    )
-    for what, have, want in pairs:
-        if have != want:
-            raise UsageError(f"the model has {have} {what}, and the program has {want}")
+    for what, have, want in (
+        ("inputs", inputs, source.signature.inputs),
+        ("outputs", model.graph.output, source.signature.outputs),
+    ):
+        if len(have) != len(want):
+            raise UsageError(f"the model has {len(have)} {what}, and the program has {len(want)}")
+    return inputs

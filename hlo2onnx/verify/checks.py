@@ -60,7 +60,7 @@ class OutputJudge:
     @cached_property
     def _exact(self) -> Sequence[np.ndarray | None]:
         """The outputs in f64, where they are known."""
-        return self._reference.in_f64(self.arrays, self.expected)
+        return self._reference.at(self.arrays).in_f64(self.arrays, self.expected)
 
     def __call__(self, outputs: Mapping[int, np.ndarray]) -> dict[int, Comparison]:
         """Compares outputs of the model, by their index."""

@@ -177,7 +177,7 @@ class Judge:
     def _without_denormals(self, trial: Trial) -> Trial:
         """A trial with zeros instead of denormal inputs."""
         arrays = [without_denormals(array) for array in trial.arrays]
-        return replace(trial, arrays=arrays, expected=self.reference.again(arrays))
+        return replace(trial, arrays=arrays, expected=self.reference.at(arrays).again(arrays))
 
     def _judged(
         self,
@@ -275,10 +275,10 @@ class Judge:
         if self._are_made:
             # The instrumentation of the program may change how XLA rounds.
             with suppress(OverBudgetError):
-                trial = replace(trial, expected=self.reference.again(trial.arrays))
+                trial = replace(trial, expected=self.reference.at(trial.arrays).again(trial.arrays))
             runs = compared()
         if not _all_ok(*runs):
-            exact = self.reference.in_f64(trial.arrays, trial.expected)
+            exact = self.reference.at(trial.arrays).in_f64(trial.arrays, trial.expected)
             if not is_final:  # flushed denormals are the better explanation of other integers
                 exact = [None if x is None or x.dtype.kind in "biu" else x for x in exact]
             runs = compared()

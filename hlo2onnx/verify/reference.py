@@ -75,21 +75,6 @@ class Reference:
         """
         return self.at(arrays)(arrays)
 
-    def again(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs on inputs for which a loop may not end.
-
-        Raises:
-            OverBudgetError: There is no time for it.
-            VerificationError: XLA does not compile or run the program.
-        """
-        return self.at(arrays).again(arrays)
-
-    def in_f64(
-        self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
-    ) -> list[np.ndarray | None]:
-        """The outputs of the program in f64; None for each without a credible evaluation."""
-        return self.at(arrays).in_f64(arrays, expected)
-
     def at(self, arrays: Sequence[np.ndarray]) -> StaticReference:
         """The reference for inputs of these shapes."""
         shapes = tuple(array.shape for array in arrays) if self._is_dynamic else ()
@@ -168,12 +153,16 @@ class StaticReference:
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs on these inputs."""
-        return self._run(self._program, arrays)
+        return self._program(self._arguments(arrays, np.asarray), self._results)
 
     def again(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs on inputs for which a loop may not end."""
-        self._budget.check()
-        return self._run(self._guarded if self.may_not_end else self._program, arrays)
+        """The outputs on inputs for which a loop may not end.
+
+        Raises:
+            OverBudgetError: There is no time for it.
+            VerificationError: XLA does not compile or run the program.
+        """
+        return self._checked_run(self._guarded if self.may_not_end else self._program, arrays)
 
     @cached_property
     def _guarded(self) -> XlaRun:
@@ -332,14 +321,6 @@ class StaticReference:
         converted: Callable[[np.ndarray], np.ndarray] = np.asarray,
     ) -> list[np.ndarray]:
         self._budget.check()
-        return self._run(program, arrays, converted)
-
-    def _run(
-        self,
-        program: XlaRun,
-        arrays: Sequence[np.ndarray],
-        converted: Callable[[np.ndarray], np.ndarray] = np.asarray,
-    ) -> list[np.ndarray]:
         return program(self._arguments(arrays, converted), self._results)
 
     def _arguments(

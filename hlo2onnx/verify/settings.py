@@ -57,12 +57,10 @@ class Settings:
             raise UsageError(f"seed={self.seed!r} is not a whole number of at least 0")
         if self.samples is not None and not is_whole(self.samples, 1):
             raise UsageError(f"samples={self.samples!r} is not a whole number of at least 1")
-        for name in ("rtol", "atol"):
+        for name in ("rtol", "atol", "seconds"):
             value = getattr(self, name)
-            if value is not None and not _is_tolerance(value):
+            if (value is not None or name == "seconds") and not _is_tolerance(value):
                 raise UsageError(f"{name}={value!r} is not a number of at least 0")
-        if not _is_tolerance(self.seconds):
-            raise UsageError(f"seconds={self.seconds!r} is not a number of at least 0")
         for item in self.each_sizes or ():
             if not isinstance(item, Mapping) or not all(is_whole(x, 0) for x in item.values()):
                 raise UsageError(
@@ -96,7 +94,8 @@ class Settings:
             SignatureError: Arguments do not fit.
             UsageError: Options contradict one another.
         """
-        self._check_sizes(symbols_of(signature))
+        for item in self.each_sizes or ():
+            check_names(symbols_of(signature), item)
         if args or kwargs:
             self._refuse("arguments", ("inputs", "samples", "sizes"))
             return [(to_arrays(args, kwargs), "")]
@@ -116,10 +115,6 @@ class Settings:
         for name in names:
             if getattr(self, name) is not None:
                 raise UsageError(f"{name}= has no meaning with {what}: pass one of them")
-
-    def _check_sizes(self, symbols: Sequence[str]) -> None:
-        for item in self.each_sizes or ():
-            check_names(symbols, item)
 
 
 def _arguments(found: PyTree) -> tuple[Sequence[PyTree], Mapping[str, Any]]:

@@ -122,7 +122,7 @@ def given_trials(
         extents = extents_of(signature, arrays) if symbols else {}
         sizes = _named({name: extents[name] for name in symbols})
         try:
-            run = reference.again if found else reference
+            run = reference.at(arrays).again if found else reference
             found.append(Trial(arrays, run(arrays), kind, sizes=sizes))
         except OverBudgetError:
             reference.budget.leave_out(kind)
@@ -340,7 +340,7 @@ class _Runner:
         """The trial with results; None if a loop does not end, or takes long."""
         try:
             if self.probe is None:
-                return replace(trial, expected=self._reference.again(trial.arrays))
+                return replace(trial, expected=self._reference.at(trial.arrays).again(trial.arrays))
             expected, reached = self.probe(trial.arrays)
         except OverBudgetError:
             self._reference.budget.leave_out("samples for which XLA takes long")

@@ -50,7 +50,7 @@ def test_two_layers_are_judged_by_the_evaluation_in_f64() -> None:
     x = x.astype(np.float32)
     program = hlo2onnx.translate(layers, x, half="fast")
     reference = Reference(program._source, half="fast")
-    (exact,) = reference.in_f64([x], reference([x]))
+    (exact,) = reference.at([x]).in_f64([x], reference([x]))
     first, second = (np.asarray(w, ml_dtypes.bfloat16).astype(np.float64) for w in (one, two))
     expected = np.tanh(x.astype(np.float64) @ first) @ second
     assert exact is not None

@@ -101,7 +101,7 @@ def test_random_numbers_have_an_evaluation_in_f64() -> None:
     key = np.array([0, 7], np.uint32)
     expected = [np.asarray(lowered.compile()(key))]
     source = load(lowered, (), {}, None)
-    (exact,) = Reference(source).in_f64([key], expected)
+    (exact,) = Reference(source).at([key]).in_f64([key], expected)
     assert exact is not None
     assert 0 < abs(exact - expected[0]).max() < 1e-4
 
@@ -208,7 +208,7 @@ def test_counts_that_follow_rounding() -> None:
     lowered = jax.jit(lambda x: (x * 3, jnp.int32(x.sum() * 0) + 2)).lower(X)
     source = load(lowered, (), {}, None)
     reference = Reference(source)
-    _, exact = reference.in_f64([X], reference([X]))
+    _, exact = reference.at([X]).in_f64([X], reference([X]))
     want = np.int32(3)
     assert compare("count", np.int32(2), want, exact).ok
     assert not compare("count", np.int32(4), want, exact).ok
