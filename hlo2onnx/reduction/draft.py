@@ -97,7 +97,10 @@ class Draft:
 
     def return_values(self, values: Sequence[MlirValue]) -> None:
         """Makes `main` return these values instead of its results."""
-        returning(self.block, values)
+        end = operations_in(self.block)[-1]
+        with end.context, end.location, ir.InsertionPoint(end):
+            ir.Operation.create(end.name, operands=list(values))
+        end.erase()
         if "res_attrs" in self.main.attributes:
             del self.main.attributes["res_attrs"]
         self._retype()
@@ -137,14 +140,6 @@ class Draft:
             return None
         text = str(self.module.get_asm(enable_debug_info=False))
         return Case(text, tuple(self.inputs), len(_counted(self.module)))
-
-
-def returning(block: ir.Block, values: Sequence[MlirValue]) -> None:
-    """Makes a block return these values."""
-    end = operations_in(block)[-1]
-    with end.context, end.location, ir.InsertionPoint(end):
-        ir.Operation.create(end.name, operands=list(values))
-    end.erase()
 
 
 def _counted(module: ir.Operation) -> list[ir.Operation]:

@@ -24,7 +24,7 @@ from hlo2onnx.frontend.mlir.values import (
     operations_in,
     operations_of,
 )
-from hlo2onnx.reduction.draft import Draft, returning
+from hlo2onnx.reduction.draft import Draft
 
 READABLE_BITS = 8
 """Integers of fewer bits cannot be read by the bindings."""
@@ -227,36 +227,6 @@ def _take_region(draft: Draft, site: Site) -> None:
         draft.return_values([*draft.results, *made])
 
 
-def _states(draft: Draft) -> list[Site]:
-    return [
-        Site(index, state)
-        for index, op in enumerate(draft.ops)
-        if op.name == "stablehlo.while" and len(op.operands) > 1
-        for state in range(len(op.operands))
-    ]
-
-
-def _drop_state(draft: Draft, site: Site) -> None:
-    """Removes a state of a loop: it keeps its first value."""
-    op, state = draft.ops[site.number], site.choice
-    first, kept = op.operands[state], [*range(state), *range(state + 1, len(op.operands))]
-    for region in op.regions:
-        region.blocks[0].arguments[state].replace_all_uses_with(first)
-        region.blocks[0].erase_argument(state)
-    body = op.regions[1].blocks[0]
-    after = operations_in(body)[-1].operands
-    returning(body, [after[index] for index in kept])
-    with op.context, op.location, ir.InsertionPoint(op):
-        types = [op.results[index].type for index in kept]
-        made = ir.Operation.create(op.name, types, [op.operands[i] for i in kept], regions=2)
-    for region, old in zip(made.regions, op.regions, strict=True):
-        old.blocks[0].append_to(region)
-    op.results[state].replace_all_uses_with(first)
-    for index, value in zip(kept, made.results, strict=True):
-        op.results[index].replace_all_uses_with(value)
-    op.erase()
-
-
 def _each(apply: Callable[[Draft, Site], None]) -> Callable[[Draft, Sequence[Site]], None]:
     """Applies to one choice for each op, from the last to the first: to ops before those around."""
 
@@ -293,7 +263,6 @@ TRANSFORMATIONS: Sequence[Transformation] = (
         _whole(lambda draft: run_pipeline(draft.module, "builtin.module(canonicalize,cse)")),
     ),
     Transformation("branches and bodies of loops taken", _each(_take_region), _regions),
-    Transformation("states of loops dropped", _each(_drop_state), _states),
     Transformation("ops replaced by an operand", _each(_replace_by_operand), _operands),
 )
 """In the order in which they are tried. Large programs are cut before the others."""
