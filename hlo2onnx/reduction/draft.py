@@ -11,7 +11,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.context import parse_module
-from hlo2onnx.frontend.mlir.functions import functions_of, set_function_type
+from hlo2onnx.frontend.mlir.functions import function_type, functions_of, set_function_type
 from hlo2onnx.frontend.mlir.passes import run_pipeline
 from hlo2onnx.frontend.mlir.values import (
     MlirValue,
@@ -20,6 +20,8 @@ from hlo2onnx.frontend.mlir.values import (
     operands_within,
     operations_in,
     operations_of,
+    return_from,
+    returned_by,
 )
 
 Inputs = tuple[np.ndarray | None, ...]
@@ -81,28 +83,19 @@ class Draft:
     @property
     def results(self) -> list[MlirValue]:
         """What `main` returns."""
-        return list(operations_in(self.block)[-1].operands)
+        return returned_by(self.block)
 
     def add_argument(self, mlir_type: ir.Type, array: np.ndarray | None = None) -> MlirValue:
         """Adds an argument to `main`."""
         with self.module.context:
             made = self.block.add_argument(mlir_type, ir.Location.unknown())
-            if "arg_attrs" in self.main.attributes:
-                old = list(ir.ArrayAttr(self.main.attributes["arg_attrs"]))
-                attributes = ir.ArrayAttr.get([*old, ir.DictAttr.get({})])
-                self.main.attributes["arg_attrs"] = attributes
         self.inputs.append(array)
         self._retype()
         return made
 
     def return_values(self, values: Sequence[MlirValue]) -> None:
         """Makes `main` return these values instead of its results."""
-        end = operations_in(self.block)[-1]
-        with end.context, end.location, ir.InsertionPoint(end):
-            ir.Operation.create(end.name, operands=list(values))
-        end.erase()
-        if "res_attrs" in self.main.attributes:
-            del self.main.attributes["res_attrs"]
+        return_from(self.block, values)
         self._retype()
 
     def clean(self) -> None:
@@ -113,20 +106,20 @@ class Draft:
                 operation.erase()
         for index in reversed(range(len(self.inputs))):
             if not is_used(self.block.arguments[index]):
-                self._drop_argument(index)
+                self.block.erase_argument(index)
+                del self.inputs[index]
         self._retype()
         run_pipeline(self.module, "builtin.module(symbol-dce)")
 
-    def _drop_argument(self, index: int) -> None:
-        self.block.erase_argument(index)
-        del self.inputs[index]
-        if "arg_attrs" in self.main.attributes:
-            with self.module.context:
-                kept = list(ir.ArrayAttr(self.main.attributes["arg_attrs"]))
-                del kept[index]
-                self.main.attributes["arg_attrs"] = ir.ArrayAttr.get(kept)
-
     def _retype(self) -> None:
+        """Gives `main` the type of its block. Attributes of other ports go."""
+        old = function_type(self.main)
+        for name, values, count in (
+            ("arg_attrs", self.block.arguments, len(old.inputs)),
+            ("res_attrs", self.results, len(old.results)),
+        ):
+            if name in self.main.attributes and len(values) != count:
+                del self.main.attributes[name]
         types = [each.type for each in self.results]
         set_function_type(self.main, self.block.arguments.types, types)
 

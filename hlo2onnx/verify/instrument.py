@@ -16,7 +16,14 @@ from jaxlib.mlir import ir
 from hlo2onnx.frontend.mlir.attributes import keys_of, text_of
 from hlo2onnx.frontend.mlir.functions import function_type, functions_of, set_function_type
 from hlo2onnx.frontend.mlir.types import shape_of
-from hlo2onnx.frontend.mlir.values import MlirValue, made, operations_in, operations_of
+from hlo2onnx.frontend.mlir.values import (
+    MlirValue,
+    made,
+    operations_in,
+    operations_of,
+    return_from,
+    returned_by,
+)
 from hlo2onnx.verify.guards import Side, compared, filled, reduced, sides_of
 from hlo2onnx.verify.input_flow import InputFlow
 
@@ -250,10 +257,7 @@ def _any(flags: MlirValue) -> MlirValue:
 
 
 def _return_also(block: ir.Block, value: MlirValue) -> None:
-    last = operations_in(block)[-1]
-    with ir.InsertionPoint(last):
-        ir.Operation.create(last.name, operands=[*last.operands, value])
-    last.erase()
+    return_from(block, [*returned_by(block), value])
 
 
 def _with_counter(operation: ir.Operation) -> ir.Operation:
@@ -261,12 +265,10 @@ def _with_counter(operation: ir.Operation) -> ir.Operation:
     i32 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
     condition, body = (region.blocks[0] for region in operation.regions)
     count = condition.add_argument(i32, operation.location)
-    last = operations_in(condition)[-1]
-    with ir.InsertionPoint(last):
-        goes_on = last.operands[0]
+    (goes_on,) = returned_by(condition)
+    with ir.InsertionPoint(operations_in(condition)[-1]):
         both = made("and", goes_on.type, goes_on, compared("LT", count, TRIPS))
-        ir.Operation.create(last.name, operands=[both])
-    last.erase()
+    return_from(condition, [both])
     count = body.add_argument(i32, operation.location)
     with ir.InsertionPoint(operations_in(body)[-1]):
         more = made("add", i32, count, filled(1, i32))

@@ -16,7 +16,13 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.attributes import text_of
 from hlo2onnx.frontend.mlir.functions import function_type, functions_of, set_function_type
-from hlo2onnx.frontend.mlir.values import MlirValue, operations_in, operations_of
+from hlo2onnx.frontend.mlir.values import (
+    MlirValue,
+    operations_in,
+    operations_of,
+    return_from,
+    returned_by,
+)
 
 Tag = TypeVar("Tag")
 
@@ -179,11 +185,8 @@ _SYMBOL = re.compile(r"(call |func\.func public |func\.func private )@([\w.]+)")
 def _return_also(function: ir.Operation, values: list[MlirValue]) -> None:
     """Appends results to a function, and gives it the type of its block."""
     (block,) = function.regions[0].blocks
-    end = operations_in(block)[-1]
-    operands = [*end.operands, *values]
-    with ir.InsertionPoint(end):
-        ir.Operation.create(end.name, operands=operands)
-    end.erase()
+    operands = [*returned_by(block), *values]
+    return_from(block, operands)
     set_function_type(function, block.arguments.types, [value.type for value in operands])
     for name in ("arg_attrs", "res_attrs"):
         if name in function.attributes:

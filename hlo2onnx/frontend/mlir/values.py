@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import ml_dtypes
@@ -135,6 +135,19 @@ else:
 def operations_in(block: ir.Block) -> list[ir.Operation]:
     """The operations of a block in order, without those in their regions."""
     return [item.operation for item in block.operations]
+
+
+def return_from(block: ir.Block, values: Sequence[MlirValue]) -> None:
+    """Makes a block return these values."""
+    last = operations_in(block)[-1]
+    with last.context, last.location, ir.InsertionPoint(last):
+        ir.Operation.create(last.name, operands=list(values))
+    last.erase()
+
+
+def returned_by(block: ir.Block) -> list[MlirValue]:
+    """What a block returns."""
+    return list(operations_in(block)[-1].operands)
 
 
 def operations_of(module_operation: ir.Operation) -> list[ir.Operation]:
