@@ -120,10 +120,3 @@ def test_planted_failures_end_in_one_op(program: str, kind: str, op: str) -> Non
     found = reduced(program, kind, op)
     assert found.ops_after == 1, found.text
     assert op in found.text
-
-
-@pytest.mark.wide
-def test_a_reduction_is_the_same_each_time() -> None:
-    assert reduced("switch", "raises", "stablehlo.reverse") == reduced(
-        "switch", "raises", "stablehlo.reverse"
-    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,55 +62,6 @@ def test_a_scope_with_parallel_parts_has_one_group() -> None:
     data = data_of(lambda x: layer(x) + layer(x + 1), X)
     groups = {path(data, place)[-1] for place, node in enumerate(data.nodes) if node[1] == "Tanh"}
     assert groups == {"layer"}
-
-
-def siblings(data: GraphData) -> dict[int, dict[str, set[str]]]:
-    """For each group, which of its children read which."""
-    around = [[0, *_groups(data, node), f"n{place}"] for place, node in enumerate(data.nodes)]
-    readers: dict[int, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for place, node in enumerate(data.nodes):
-        for maker in node[3]:  # type: ignore[attr-defined]
-            one, two = around[maker], around[place]
-            level = next(i for i in range(len(two)) if one[i] != two[i])
-            readers[int(one[level - 1])][str(one[level])].add(str(two[level]))
-    return readers
-
-
-def _groups(data: GraphData, node: list[object]) -> list[int]:
-    group, found = int(str(node[0])), []
-    while group > 0:
-        found.append(group)
-        group = data.groups[group].parent
-    return found[::-1]
-
-
-def has_circle(readers: dict[str, set[str]]) -> bool:
-    left = {key: set(after) for key, after in readers.items()}
-    while left:
-        ends = [key for key, after in left.items() if not after & left.keys()]
-        if not ends:
-            return True
-        for key in ends:
-            del left[key]
-    return False
-
-
-def test_groups_make_no_circles() -> None:
-    """Module a calls b, b's result goes to a again, and so on, in two interleaved chains."""
-
-    def f(x: jax.Array) -> jax.Array:
-        y = x
-        for _ in range(3):
-            for name in "abc":
-                with jax.named_scope(name):
-                    x, y = jnp.tanh(x @ y), jnp.sin(y)
-            x = x + jnp.exp(y)
-        return x
-
-    data = data_of(f, X)
-    assert len(data.groups) > 4
-    for group, readers in siblings(data).items():
-        assert not has_circle(readers), data.groups[group]
 
 
 def test_circles_through_groups_are_found() -> None:

@@ -316,46 +316,7 @@ def test_a_model_with_other_signs_or_wrong_vectors() -> None:
 
 
 @pytest.mark.wide
-def test_the_choice_in_a_loop() -> None:
-    found = hlo2onnx.translate(jax.jit(loop).lower(HERMITIAN)).verify(HERMITIAN)
-    assert found.ok, found
-
-
-def cma_es(seed: jax.Array, generations: int = 3, scan: bool = True) -> tuple[jax.Array, ...]:
-    """Covariance matrix adaptation, which starts at the identity."""
-    population, parents = 8, 4
-    weights = np.log(parents + 0.5) - np.log(np.arange(1, parents + 1))
-    weights = (weights / weights.sum()).astype(np.float32)
-
-    def generation(state: Any, key: jax.Array) -> tuple[Any, jax.Array]:
-        mean, sigma, c, path = state
-        w, b = jnp.linalg.eigh((c + c.T) / 2)
-        root = jnp.sqrt(jnp.maximum(w, 1e-8))
-        z = jax.random.normal(key, (population, N))
-        y = (z * root) @ b.T
-        x = mean + sigma * y
-        fitness = jnp.sum((x - jnp.arange(N)) ** 2 * (1 + jnp.arange(N)), axis=1)
-        best = y[jnp.argsort(fitness)[:parents]]
-        step = weights @ best
-        path = 0.6 * path + 0.8 * ((step @ b) / root) @ b.T
-        sigma = sigma * jnp.exp(0.3 * (jnp.linalg.norm(path) / np.sqrt(N) - 1))
-        c = 0.7 * c + 0.1 * jnp.outer(path, path) + 0.2 * (best.T * weights) @ best
-        return (mean + sigma * step, sigma, c, path), fitness.min()
-
-    state = (jnp.zeros(N), jnp.float32(1), jnp.eye(N), jnp.zeros(N))
-    keys = jax.random.split(jax.random.wrap_key_data(seed), generations)
-    if scan:
-        state, best = jax.lax.scan(generation, state, keys)
-        return *state, best
-    for key in keys:
-        state, best = generation(state, key)
-    return *state, best
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("scan", [True, False])
-def test_cma_es(scan: bool) -> None:
-    seed = np.array([0, 7], np.uint32)
-    program = hlo2onnx.translate(jax.jit(lambda seed: cma_es(seed, scan=scan)).lower(seed))
-    found = program.verify(seed)
+@pytest.mark.parametrize("function", [loop, lambda a: vectors(vectors(a) @ a @ a.T)])
+def test_the_choice_in_a_loop_and_of_another_choice(function: Function) -> None:
+    found = hlo2onnx.translate(jax.jit(function).lower(HERMITIAN)).verify(HERMITIAN)
     assert found.ok, found

@@ -311,24 +311,6 @@ def test_programs(kind: str, name: str) -> None:
 
 
 @pytest.mark.wide
-def test_openvino_of_the_target_and_its_faults(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenVINO computes integers in 32 bits: a model for another target is wrong in it."""
-    place = environment("openvino", "openvino")
-    with jax.enable_x64(True):
-        x = np.array([2**40 + 1, 5])
-        program = hlo2onnx.translate(lambda x: (x * 3) % 1000, x)
-        found = program.verify(x, runtime=place, intermediates=True)
-    divergence: Any = found.divergence
-    assert not found and divergence.op is not None
-    monkeypatch.setattr(installed, "find_spec", lambda name: None)
-    folder = Path(place.partition("=")[2])
-    monkeypatch.setattr(installed, "sys", type("", (), {"executable": str(folder / "bin/python")}))
-    monkeypatch.setattr(installed, "find_spec", lambda name: name == "openvino" or None)
-    found = hlo2onnx.translate(select, X, target="openvino").verify(samples=2)
-    assert found.ok and found.runtime.startswith("OpenVINO 20") and not found.fallback
-
-
-@pytest.mark.wide
 def test_a_model_for_another_target() -> None:
     """The error says which target to translate for."""
     if not (CACHE / "onnxruntime-1.20" / "complete").exists():

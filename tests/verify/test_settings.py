@@ -25,15 +25,13 @@ def product() -> hlo2onnx.OnnxProgram:
     return program
 
 
-def test_relative_tolerance(product: hlo2onnx.OnnxProgram) -> None:
-    assert not product.verify(X).ok
-    assert product.verify(X, rtol=1e-4).ok
-    assert not product.verify(X, rtol=1e-5).ok
-
-
-def test_absolute_tolerance(product: hlo2onnx.OnnxProgram) -> None:
-    assert product.verify(X, atol=3e-4).ok
-    assert not product.verify(X, atol=1e-5).ok
+@pytest.mark.parametrize(
+    ("given", "ok"),
+    [({}, False), ({"rtol": 1e-4}, True), ({"rtol": 1e-5}, False), ({"atol": 3e-4}, True),
+     ({"atol": 1e-5}, False)],
+)  # fmt: skip
+def test_tolerances(product: hlo2onnx.OnnxProgram, given: dict[str, float], ok: bool) -> None:
+    assert product.verify(X, **given).ok == ok
 
 
 def test_inputs() -> None:
@@ -84,9 +82,6 @@ WRONG: dict[str, dict[str, Any]] = {
 def test_wrong_options(product: hlo2onnx.OnnxProgram, text: str) -> None:
     with pytest.raises(hlo2onnx.UsageError, match=text):
         product.verify(**WRONG[text])
-
-
-def test_options_that_contradict_arguments(product: hlo2onnx.OnnxProgram) -> None:
     with pytest.raises(hlo2onnx.UsageError, match="inputs= has no meaning with arguments"):
         product.verify(X, inputs=X)
 

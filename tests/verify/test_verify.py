@@ -5,7 +5,6 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-import onnx_ir as oir
 import pytest
 
 import hlo2onnx
@@ -42,13 +41,6 @@ def test_a_wrong_model_fails() -> None:
     assert not verification.ok
     assert not verification
     assert "DIFFERS" in str(verification)
-
-
-def test_a_slightly_wrong_model_fails() -> None:
-    program = hlo2onnx.translate(jax.jit(lambda x: x * 3).lower(X))
-    for value in program.model.graph.initializers.values():
-        value.const_value = oir.Tensor(np.float32(3) + np.float32(1e-4), name=value.name)
-    assert not program.verify(X).ok
 
 
 def test_a_function_that_is_not_main() -> None:
