@@ -106,24 +106,28 @@ class _Builder:
                 makers.append(self._makers[value])
             else:
                 others.append(self._text(_value_text(value)))
-        metadata = node.metadata_props
         self._makers.update(dict.fromkeys(node.outputs, len(self.data.nodes)))
-        self.data.outputs.append([str(value.name) for value in node.outputs])
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        self.data.nodes.append(
-            [
-                group,
-                operator,
-                str(node.name),
-                makers,
-                [self._text(_type_text(value)) for value in node.outputs],
-                others,
-                [self._text(text) for text in _attributes(node)],
-                self._text(metadata.get("jax.source", "")),
-                self._text(metadata.get("jax.stack", "")),
-                self._text("/".join(scope)),
-            ]
-        )
+        attributes = [self._text(text) for text in _attributes(node)]
+        inputs, metadata = (makers, others, attributes), node.metadata_props
+        notes = [metadata.get("jax.source", ""), metadata.get("jax.stack", ""), "/".join(scope)]
+        self._add(group, operator, str(node.name), inputs, node.outputs, notes)
+
+    def _add(
+        self,
+        group: int,
+        operator: str,
+        name: str,
+        inputs: tuple[list[int], list[int], list[int]],
+        outputs: Sequence[oir.Value],
+        notes: Sequence[str] = ("", "", ""),
+    ) -> None:
+        """Adds a node. `inputs` are its makers, other inputs and attributes."""
+        makers, others, attributes = inputs
+        types = [self._text(_type_text(value)) for value in outputs]
+        texts = map(self._text, notes)
+        self.data.outputs.append([str(value.name) for value in outputs])
+        self.data.nodes.append([group, operator, name, makers, types, others, attributes, *texts])
 
     def _ports(self, values: Sequence[oir.Value], kind: str) -> None:
         group = (
@@ -133,12 +137,7 @@ class _Builder:
             makers = [self._makers[value]] if value in self._makers else []
             if kind == "input":
                 self._makers[value] = len(self.data.nodes)
-            self.data.outputs.append([str(value.name)])
-            types = [self._text(_type_text(value))]
-            empty = self._text("")
-            self.data.nodes.append(
-                [group, kind, str(value.name), makers, types, [], [], empty, empty, empty]
-            )
+            self._add(group, kind, str(value.name), (makers, [], []), [value])
 
     def _path(self, node: int) -> list[Key]:
         """The groups around a node, from the outermost, and the node."""

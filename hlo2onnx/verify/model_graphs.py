@@ -123,40 +123,25 @@ class ModelGraphs:
         read = {name for node in picked for name in _read_names(node)}
         inputs = [name for name in fed if name in read]
         renamed = {name: f"{name}{FED}" for name in inputs}
-        kept = [tensor for name, tensor in initializers.items() if name in read - set(fed)]
-        model = self._model(
+        graph = onnx.helper.make_graph(
             [_renamed(node, renamed) for node in reversed(picked)],
+            "extracted",
             [
                 onnx.helper.make_tensor_value_info(
                     renamed[name], oir.DataType.from_numpy(fed[name].dtype), fed[name].shape
                 )
                 for name in inputs
             ],
-            targets,
-            kept,
+            [onnx.ValueInfoProto(name=name) for name in targets],
+            [tensor for name, tensor in initializers.items() if name in read - set(fed)],
         )
-        feeds = {renamed[name]: fed[name] for name in inputs}
-        return Extracted(model, feeds, targets)
-
-    def _model(
-        self,
-        nodes: Iterable[onnx.NodeProto],
-        inputs: Iterable[onnx.ValueInfoProto],
-        outputs: Iterable[str],
-        initializers: Iterable[onnx.TensorProto],
-    ) -> onnx.ModelProto:
         model = onnx.ModelProto(
             ir_version=self.model.ir_version,
             opset_import=self.model.opset_import,
             functions=self.model.functions,
+            graph=graph,
         )
-        graph = model.graph
-        graph.name = "extracted"
-        graph.node.extend(nodes)
-        graph.input.extend(inputs)
-        graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
-        graph.initializer.extend(initializers)
-        return model
+        return Extracted(model, {renamed[name]: fed[name] for name in inputs}, targets)
 
     def between(self, scope: Scope, target: str, fed: Collection[str]) -> list[onnx.NodeProto]:
         """The nodes that compute a value from others, and those in branches of them: rules move
