@@ -15,8 +15,18 @@ from hlo2onnx.report import Report, versions_text
 from hlo2onnx.runtime.profiling.results import Profile
 from hlo2onnx.verify.compare import Verification
 from hlo2onnx.verify.graph import dtype_name, graph_data
-from hlo2onnx.verify.markup import Markup, bullets, facts, section, table, text_of
-from hlo2onnx.verify.page import asset, fragment, frame, page
+from hlo2onnx.verify.page import (
+    Markup,
+    asset,
+    bullets,
+    facts,
+    fragment,
+    frame,
+    page,
+    section,
+    table,
+    text_of,
+)
 from hlo2onnx.verify.sections import badge, profile_section, verification_section
 
 _PORTS = 200

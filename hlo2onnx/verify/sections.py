@@ -8,7 +8,7 @@ from html import escape
 from hlo2onnx.runtime.profiling.results import Profile, Share, flame_svg
 from hlo2onnx.verify.compare import Comparison, Verification
 from hlo2onnx.verify.error_distribution import ErrorDistribution
-from hlo2onnx.verify.markup import bar, bullets, table, text_of
+from hlo2onnx.verify.page import bar, bullets, table, text_of
 
 _HEIGHT, _COLUMN = 120, 58
 _DRAWN = 20

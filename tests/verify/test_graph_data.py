@@ -8,8 +8,7 @@ import numpy as np
 import onnx_ir as oir
 
 import hlo2onnx
-from hlo2onnx.verify.graph import CHUNK, GraphData, graph_data
-from hlo2onnx.verify.groups import Group, Instances
+from hlo2onnx.verify.graph import CHUNK, GraphData, Group, Instances, graph_data
 
 X = np.ones((4, 4), np.float32)
 

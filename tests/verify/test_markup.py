@@ -6,17 +6,18 @@ import json
 
 import pytest
 
-from hlo2onnx.verify.markup import (
+from hlo2onnx.verify.page import (
     Markup,
     bar,
     bullets,
     facts,
+    filled,
     json_for_script,
+    page,
     section,
     table,
     text_of,
 )
-from hlo2onnx.verify.page import filled, page
 
 HOSTILE = "</script><script>alert(1)</script>&\"'"
 
