@@ -124,34 +124,23 @@ class BlockCheck:
             outer: Values of the graphs around this one.
         """
         known = self.known(values)
-        constants = {name for name in known if self.graphs.constant(name) is not None}
+        found: list[Suspect] = []
+        got: dict[str, np.ndarray] = {}
+        for name in known:
+            if (tensor := self.graphs.constant(name)) is not None:
+                got[name] = oir.serde.deserialize_tensor(tensor).numpy()
         fed = dict(outer)
-        fed.update((name, array) for name, (_, array) in known.items() if name not in constants)
-        found = self._constants(known, constants)
-        computed = self._computed([name for name in known if name not in constants], fed)
-        self.compared |= {*computed, *constants}
-        for name, got in computed.items():
+        fed.update((name, array) for name, (_, array) in known.items() if name not in got)
+        got.update(self._computed([name for name in known if name not in got], fed))
+        self.compared.update(got)
+        for name, mine in got.items():
             point, want = known[name]
-            comparison = compare(name, got, want)
+            comparison = compare(name, mine, want)
             self.errors[name] = comparison.max_rel
             if not comparison.ok:
-                found.append(Suspect(point, comparison, got, want))
+                found.append(Suspect(point, comparison, mine, want))
         found.sort(key=lambda suspect: suspect.point.order)
         return found, fed
-
-    def _constants(
-        self, known: Mapping[str, tuple[Point, np.ndarray]], names: set[str]
-    ) -> list[Suspect]:
-        found = []
-        for name in names:
-            point, want = known[name]
-            tensor = self.graphs.constant(name)
-            assert tensor is not None
-            got = oir.serde.deserialize_tensor(tensor).numpy()
-            comparison = compare(name, got, want)
-            if not comparison.ok:
-                found.append(Suspect(point, comparison, got, want))
-        return found
 
     def _computed(
         self, targets: Sequence[str], fed: Mapping[str, np.ndarray]

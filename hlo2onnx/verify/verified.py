@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.frontend.signature import PyTree
@@ -115,8 +114,7 @@ class Verified(CallableProgram):
             if not found.ok:  # a note may be the reason
                 found.notes.extend(self.report.notes)
                 if intermediates:
-                    parted = self._parted(judge.differing(found), runner)
-                    found = replace(found, divergence=parted)
+                    found = replace(found, divergence=self._parted(judge, found, runner))
         return found
 
     def bisect(
@@ -146,7 +144,7 @@ class Verified(CallableProgram):
         )
         with self._runner(runtime) as (runner, _):
             judge, found = self._judged(settings, runner, args, kwargs)
-            return self._parted(judge.differing(found), runner)
+            return self._parted(judge, found, runner)
 
     def save_report(
         self,
@@ -192,10 +190,11 @@ class Verified(CallableProgram):
             runtime, self.report.target, self.model, self.libraries, self.providers
         )
 
-    def _parted(self, inputs: Sequence[Sequence[np.ndarray]], runner: Runner) -> Divergence:
-        """Bisects on the first of these inputs for which a value differs."""
+    def _parted(self, judge: Judge, found: Verification, runner: Runner) -> Divergence:
+        """Bisects on the first inputs for which a value differs."""
         from hlo2onnx.verify.diagnosis import diagnosed
 
+        inputs = judge.differing(found)
         return diagnosed(self._source, self._options, self.model, inputs, runner)
 
     def _judged(
