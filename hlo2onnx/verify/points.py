@@ -165,7 +165,7 @@ def scopes_of(points: Iterable[Point], graphs: ModelGraphs) -> list[Scope]:
 
 
 MOST_BYTES = 1 << 30
-"""XLA returns values of up to this size at once."""
+"""XLA returns values of up to this size. With more, the op that is named is the last of several."""
 
 
 def within_memory(points: Sequence[Point]) -> list[Point]:

@@ -90,40 +90,16 @@ class Search:
         feeds = to_model(names, arrays, self.source.signature.inputs)
         points = points_in(self._points, self.graphs, self.graphs.main)
         points = [point for point in points if is_direct(point.held.path, block)]
-        chosen: Sequence[Point] = within_memory(points)
-        while True:
-            values = self._program.main(arrays, self._wanted(block, chosen))
-            check = BlockCheck(self.graphs, self.graphs.main, block, chosen, self._start)
-            suspects, fed = check.suspects(values, feeds)
-            self.compared += len(check.compared)
-            self.errors.update(check.errors)
-            suspects = self._unique(suspects, values)
-            if not suspects:
-                return self._output(fed, block, check)
-            suspects = _worst(suspects)
-            nearer = self._nearer(points, chosen, suspects[0], values, fed)
-            if len(nearer) == 0:
-                return self._found(suspects, values, fed, check)
-            chosen = nearer
-
-    def _nearer(
-        self,
-        points: Sequence[Point],
-        chosen: Sequence[Point],
-        suspect: Suspect,
-        values: BlockValues,
-        fed: Mapping[str, np.ndarray],
-    ) -> Sequence[Point]:
-        """The points within the ops of a suspect, if they were left out, and those around them."""
-        ops = set(self._ops(suspect.point.held.path, values))
-        known = set(chosen)
-        inner = [point for point in points if point.held.path in ops and point not in known]
-        if not inner:
-            return ()
-        nodes = self.graphs.between(self.graphs.main, suspect.point.name, set(fed))
-        read = {name for node in nodes for name in node.input}
-        around = [point for point in chosen if point.name in read or point == suspect.point]
-        return sorted([*around, *within_memory(inner)], key=lambda point: point.order)
+        points = within_memory(points)
+        values = self._program.main(arrays, self._wanted(block, points))
+        check = BlockCheck(self.graphs, self.graphs.main, block, points, self._start)
+        suspects, fed = check.suspects(values, feeds)
+        self.compared += len(check.compared)
+        self.errors.update(check.errors)
+        suspects = self._unique(suspects, values)
+        if not suspects:
+            return self._output(fed, block, check)
+        return self._found(_worst(suspects), values, fed, check)
 
     # -- one block --------------------------------------------------------------------------------
 

@@ -119,8 +119,3 @@ def module_bytecode(operation: ir.Operation) -> bytes:
     stream = io.BytesIO()
     operation.write_bytecode(stream)
     return stream.getvalue()
-
-
-def run_bytecode(bytecode: bytes, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Compiles and runs a module once."""
-    return XlaProgram(bytecode)(arguments)

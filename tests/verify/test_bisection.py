@@ -158,8 +158,8 @@ def test_values_that_do_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(points, "MOST_BYTES", 6 * X.nbytes)
     found = broken(function, X, old="Sin", new="Neg").bisect(X)
     assert found.op is not None
-    assert found.op.name == "stablehlo.sine"
-    assert [node.operator for node in found.nodes] == ["Neg"]
+    assert "stablehlo.sine" in [op.name for op in (found.op, *found.fused)]
+    assert "Neg" in [node.operator for node in found.nodes]
 
 
 def test_a_constant() -> None:

@@ -211,11 +211,11 @@ def constant_bytes(operation: ir.Operation) -> int:
 
 def _evaluate(operations: list[ir.Operation]) -> list[np.ndarray]:
     """The contents of these constants, from XLA."""
-    from hlo2onnx.verify.xla import run_bytecode
+    from hlo2onnx.verify.xla import XlaProgram
 
     bytecode = io.BytesIO()
     _module_returning(operations).operation.write_bytecode(bytecode)
-    return run_bytecode(bytecode.getvalue(), [])
+    return XlaProgram(bytecode.getvalue())([])
 
 
 def _module_returning(operations: list[ir.Operation]) -> ir.Module:
