@@ -26,7 +26,6 @@ class Scope:
         initializers: Its initializers by name.
         name: Its name.
         owner: The node whose body or branch it is.
-        function: The domain and name of the function whose graph it is.
     """
 
     parent: Scope | None
@@ -35,7 +34,6 @@ class Scope:
     initializers: dict[str, onnx.TensorProto] = field(default_factory=dict)
     name: str = ""
     owner: onnx.NodeProto | None = None
-    function: tuple[str, str] | None = None
 
     def chain(self) -> list[Scope]:
         """The outermost graph first, this one last."""
@@ -51,14 +49,11 @@ class ModelGraphs:
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = model
         self.scopes: dict[str, Scope] = {}
-        self.functions: dict[tuple[str, str], Scope] = {}
         self._counter = count()
         self.main = self._read(model.graph.node, model.graph.input, None)
         self._note_initializers(self.main, model.graph)
         for function in model.functions:
-            scope = self._read(function.node, function.input, None)
-            scope.function = (function.domain, function.name)
-            self.functions[scope.function] = scope
+            self._read(function.node, function.input, None)
 
     def _read(
         self,
