@@ -120,13 +120,19 @@ class _Literal(Name):
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
-        maker = value.producer()
-        if maker is not None:
-            may_be = maker.op_type in self.sources
-        else:
-            may_be = const_number(value) in (None, self.item) and value.const_value is not None
-        if may_be:
+        if self.fits(value):
             yield {**bound, self.name: value}
+
+    def fits(self, value: oir.Value) -> bool:
+        """See `Pattern.fits`."""
+        while (maker := value.producer()) is not None:
+            if isinstance(self.item, bool):
+                return maker.op_type in self.sources
+            source = maker.inputs[0] if maker.op_type in _KEEP_CONSTANTS else None
+            if source is None:
+                return False
+            value = source
+        return value.const_value is not None and const_number(value) in (None, self.item)
 
     @property
     def sources(self) -> frozenset[str]:
@@ -257,7 +263,7 @@ class Equations(Rule):
         """Applies the first equation that holds."""
         refusal = None
         for row in self.rows:
-            if row.pattern.op_type == node.op_type:
+            if row.pattern.fits(node.outputs[0]):
                 try:
                     for made in row.replacements(node, b, self._expands):
                         return made

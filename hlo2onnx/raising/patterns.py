@@ -42,10 +42,19 @@ class Pattern(ABC):
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """Every way to match the value: the values of the names."""
 
+    def fits(self, value: oir.Value) -> bool:
+        """Whether there may be a match: a quick test, as most attempts end here."""
+        return True
+
 
 def match(pattern: Pattern, value: oir.Value) -> Bindings | None:
     """The values of a pattern's names in the first match; None if there is no match."""
-    return next(pattern.matches(value, {}), None)
+    return next(all_matches(pattern, value), None)
+
+
+def all_matches(pattern: Pattern, value: oir.Value) -> Iterator[Bindings]:
+    """The values of a pattern's names in each match."""
+    return pattern.matches(value, {}) if pattern.fits(value) else iter(())
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,10 @@ class As(Pattern):
         if _agrees(bound, self.name, value):
             yield from self.pattern.matches(value, {**bound, self.name: value})
 
+    def fits(self, value: oir.Value) -> bool:
+        """See `Pattern.fits`."""
+        return self.pattern.fits(value)
+
 
 @dataclass(frozen=True)
 class Boolean(Name):
@@ -79,8 +92,12 @@ class Boolean(Name):
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
-        if value.dtype == oir.DataType.BOOL:
+        if self.fits(value):
             yield from super().matches(value, bound)
+
+    def fits(self, value: oir.Value) -> bool:
+        """See `Pattern.fits`."""
+        return value.dtype == oir.DataType.BOOL
 
 
 @dataclass(frozen=True)
@@ -89,8 +106,12 @@ class Known(Name):
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
-        if is_constant(value):
+        if self.fits(value):
             yield from super().matches(value, bound)
+
+    def fits(self, value: oir.Value) -> bool:
+        """See `Pattern.fits`."""
+        return is_constant(value)
 
 
 @dataclass(frozen=True)
@@ -99,8 +120,12 @@ class Constant(Name):
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
-        if const_number(value) is not None:
+        if self.fits(value):
             yield from super().matches(value, bound)
+
+    def fits(self, value: oir.Value) -> bool:
+        """See `Pattern.fits`."""
+        return const_number(value) is not None
 
 
 @dataclass(frozen=True)
@@ -111,12 +136,16 @@ class Number(Pattern):
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
+        if self.fits(value):
+            yield bound
+
+    def fits(self, value: oir.Value) -> bool:
+        """See `Pattern.fits`."""
         found = const_number(value)
         if found is None:
-            return
+            return False
         near = abs(found - self.number) <= ROUNDING * abs(self.number)
-        if near or is_rounding_of(value, self.number):
-            yield bound
+        return near or is_rounding_of(value, self.number)
 
 
 class Op(Pattern):
@@ -149,6 +178,20 @@ class Op(Pattern):
         for order in self._orders:
             yield from _in_order(order, inputs, bound)
 
+    def fits(self, value: oir.Value) -> bool:
+        """See `Pattern.fits`."""
+        node = _maker(value, self.op_type)
+        if node is None:
+            return False
+        inputs = node.inputs
+        for order in self._orders:
+            for operand, x in zip(order, inputs, strict=False):
+                if x is None or not operand.fits(x):
+                    break
+            else:
+                return True
+        return False
+
 
 class _Chain(Pattern):
     """A chain of an associative and commutative operator."""
@@ -157,14 +200,19 @@ class _Chain(Pattern):
 
     def __init__(self, *operands: Pattern | float) -> None:
         self.operands = tuple(_pattern(operand) for operand in operands)
-        self._has_constant = any(isinstance(x, Constant | Number) for x in self.operands)
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
-        # There are many groupings, and most chains have no constant.
-        nodes = len(self.operands) - 1
-        if not self._has_constant or _reads_constant(value, self.op_type, nodes):
+        if self.fits(value):
             yield from self._of(tuple(range(len(self.operands))), value, bound)
+
+    def fits(self, value: oir.Value) -> bool:
+        """See `Pattern.fits`."""
+        # There are many groupings, and most chains lack an operand.
+        if _maker(value, self.op_type) is None:
+            return False
+        found = _terms(value, self.op_type, len(self.operands) - 1)
+        return all(any(map(operand.fits, found)) for operand in self.operands)
 
     def _of(self, places: Places, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         if len(places) == 1:
@@ -216,6 +264,10 @@ class Either(Pattern):
         for pattern in self.patterns:
             yield from pattern.matches(value, bound)
 
+    def fits(self, value: oir.Value) -> bool:
+        """See `Pattern.fits`."""
+        return any(pattern.fits(value) for pattern in self.patterns)
+
 
 def _pattern(item: Pattern | float) -> Pattern:
     return item if isinstance(item, Pattern) else Number(item)
@@ -240,12 +292,13 @@ def _maker(value: oir.Value, op_type: str) -> oir.Node | None:
     return node if node is not None and node.op_type == op_type and not node.domain else None
 
 
-def _reads_constant(value: oir.Value, op_type: str, nodes: int) -> bool:
-    """Whether a constant is among the operands of a chain of at most so many nodes."""
+def _terms(value: oir.Value, op_type: str, nodes: int) -> list[oir.Value]:
+    """What the nodes of a chain read, of at most so many on a path."""
     node = _maker(value, op_type) if nodes else None
     if node is None:
-        return value.const_value is not None
-    return any(x is not None and _reads_constant(x, op_type, nodes - 1) for x in node.inputs)
+        return []
+    read = operands(node)
+    return [*read, *(x for each in read for x in _terms(each, op_type, nodes - 1))]
 
 
 def _in_order(

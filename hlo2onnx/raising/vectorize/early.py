@@ -61,9 +61,9 @@ def weight(node: oir.Node) -> int:
 
 def early_values(b: Rewriter, trips: Trips) -> Early:
     """The values of a body that depend on no state but counters."""
-    batcher = Batcher(b, trips, _counters(b, trips))
+    batcher, is_exact = Batcher(b, trips, _counters(b, trips)), trips.is_exact
     for node in nodes_in(trips.body):
-        if trips.is_exact or (_is_cheap(b, trips, node) and _is_safe(trips, node)):
+        if is_exact or (_is_cheap(b, trips, node) and _is_safe(trips, node)):
             batchable(batcher, node)
     return Early(b, trips, batcher.rows)
 

@@ -19,7 +19,17 @@ from hlo2onnx.raising.match.views import (
     source_of,
     unshaped,
 )
-from hlo2onnx.raising.patterns import As, Bindings, Either, Name, Op, Product, Sum, match
+from hlo2onnx.raising.patterns import (
+    As,
+    Bindings,
+    Either,
+    Name,
+    Op,
+    Product,
+    Sum,
+    all_matches,
+    match,
+)
 from hlo2onnx.raising.rules.nn.fold_into_conv import CONVOLUTIONS
 from hlo2onnx.raising.rules.nn.layer_normalization import (
     SINGLE_PRECISION,
@@ -61,7 +71,7 @@ class CenterBeforeScale(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         output = node.outputs[0]
-        for found in (_EXPANDED if node.op_type == "Add" else _DIFFERENCE).matches(output, {}):
+        for found in all_matches(_EXPANDED if node.op_type == "Add" else _DIFFERENCE, output):
             x, factor = found["x"], found["factor"]
             if shape_of(x) != shape_of(output):
                 continue

@@ -44,6 +44,10 @@ class Unshaped(Pattern):
         """See `Pattern.matches`."""
         yield from self._pattern.matches(unshaped(value), bound)
 
+    def fits(self, value: oir.Value) -> bool:
+        """See `Pattern.fits`."""
+        return self._pattern.fits(unshaped(value))
+
 
 _X, _MEAN, _AXES = Name("x"), Name("mean"), Name("axes")
 _SQUARES = Op("ReduceMean", Product(_X, _X), _AXES)

@@ -12,7 +12,7 @@ from hlo2onnx.ir.values import Dim, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.paired_features import has_pairs, once
 from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, ranges_of, source_of
-from hlo2onnx.raising.patterns import Name, Op, Product, Sum
+from hlo2onnx.raising.patterns import Name, Op, Product, Sum, all_matches
 
 OPSET = 23
 """The first opset with the operator."""
@@ -106,7 +106,7 @@ def _stacked(value: oir.Value) -> Sequence[oir.Value]:
 
 def _of_turned(node: oir.Node, b: Rewriter) -> _Rotation:
     """x * cos + Concat(-b, a) * sin, or of a stack of -b and a"""
-    for bound in _WHOLE.matches(node.outputs[0], {}):
+    for bound in all_matches(_WHOLE, node.outputs[0]):
         x, turned = bound["x"], bound["turned"]
         interleaved = source_of(turned, *RESHAPES) is not None
         parts = _stacked(turned) if interleaved else _joined(turned)
@@ -138,7 +138,7 @@ def _pairs(b: Rewriter, parts: Sequence[oir.Value | None], interleaved: bool) ->
     real, imaginary = parts
     assert real is not None
     assert imaginary is not None
-    for so_far in _REAL.matches(real, {}):
+    for so_far in all_matches(_REAL, real):
         for bound in _IMAGINARY.matches(imaginary, so_far):
             source = _source(b, bound["a"], bound["b"])
             if source is not None and source[1] == interleaved:
