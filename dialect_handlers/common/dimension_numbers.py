@@ -154,18 +154,8 @@ class ScatterDimensions(WindowDimensions):
 
     @property
     def scatters_leading_rows(self) -> bool:
-        """Whether windows are whole rows after the first axes, and start along exactly these."""
-        leading = list(range(len(self.partial)))
-        one_row = all(self.sizes[axis] == 1 for axis in leading)
-        return bool(leading) and self.indexed == leading == sorted(self.columns) and one_row
-
-    @property
-    def scatters_rows_of_batches(self) -> bool:
-        """The same for an operand whose first axes are batching axes, too."""
-        leading = list(range(self.depth))
-        one_row = all(self.sizes[axis] == 1 for axis in self.partial)
-        rows = sorted(self.columns) == self.partial and self.indexed == leading
-        return bool(self.partial) and rows and one_row
+        """Whether windows are whole rows of the first axis, and start along this one only."""
+        return self.indexed == [0] == sorted(self.columns) == self.partial and self.sizes[0] == 1
 
     @property
     def overlaps_shifted(self) -> bool:

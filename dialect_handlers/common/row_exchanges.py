@@ -1,8 +1,7 @@
 """The loop that JAX writes to turn the row exchanges of an LU factorization into a permutation.
 
 The factorization knows the permutation already. JAX has no call for it on the CPU: it lowers
-`lu_pivots_to_permutation` to a loop right after the factorization. The exchanges of another
-factorization, as solvers keep one in a state, are composed without a loop if they are few.
+`lu_pivots_to_permutation` to a loop right after the factorization.
 """
 
 from __future__ import annotations
@@ -20,17 +19,13 @@ from hlo2onnx.frontend.jax_lowered import from_lowered
 from hlo2onnx.frontend.mlir.block_functions import same_regions
 from hlo2onnx.frontend.mlir.functions import functions_of
 from hlo2onnx.frontend.mlir.normalize import normalized
-from hlo2onnx.ir.values import shape_of, static_shape
+from hlo2onnx.ir.values import static_shape
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 
 _ORDER = "hlo2onnx.row_order"
 """Key of `onnx_ir.Value.meta` of pivots: the permutation of the rows that the exchanges make."""
-
-
-_MOST_EXCHANGES = 16
-"""Exchanges that are written out: a limit on the model's size, no cost."""
 
 
 def note_order(pivots: oir.Value, order: oir.Value) -> None:
@@ -61,12 +56,10 @@ def known_order(em: Emitter, op: Op, initial: Sequence[Parts]) -> list[Parts] | 
     (pivots,) = computed
     shape = static_shape(pivots)
     order = _order(em, pivots)
-    if not shape or (order is None and (len(shape) > 1 or shape[0] > min(rows, _MOST_EXCHANGES))):
+    if not shape or order is None:
         return None
     if not any(same_regions(op.operation, loop) for _, loop in _loops(shape, rows)):
         return None
-    if order is None:
-        order = _composed(em, pivots, rows)
     results: list[Parts] = []
     for x, content in zip(values, known, strict=True):
         if content is None:
@@ -83,32 +76,6 @@ def _is_start(content: np.ndarray, rows: int) -> bool:
     if not content.ndim:
         return bool(content == 0)
     return content.shape[-1] == rows and bool((content == np.arange(rows)).all())
-
-
-def _composed(em: Emitter, pivots: oir.Value, rows: int) -> oir.Value:
-    """The permutation that exchanges make: step i exchanges row i with row `pivots[i]`.
-
-    JAX counts negative numbers from the last row. It reads the nearest row of a number out of
-    range, and writes no row there.
-    """
-    count = shape_of(pivots)[0]
-    assert isinstance(count, int)
-    number, own = np.arange(rows, dtype=np.int32), np.arange(count, dtype=np.int32)[:, None]
-    negative = em.Less(pivots, em.const(np.int32(0)))
-    row = em.Where(negative, em.Add(pivots, em.const(np.int32(rows))), pivots)
-    row = em.reshape(row, (count, 1))
-    near = em.Clip(row, em.const(np.int32(0)), em.const(np.int32(rows - 1)))
-    taken = em.Where(em.const(own == number), near, em.const(number))
-    taken = em.Where(em.Equal(row, em.const(number)), em.const(own), taken)
-    if count == 1:
-        return em.reshape(taken, (rows,))
-    steps = em.outputs(
-        "Split", em.reshape(taken, (count * rows,)), em.i64([rows] * count), axis=0, n_outputs=count
-    )
-    order = steps[0]
-    for step in steps[1:]:
-        order = em.Gather(order, step, axis=0)
-    return order
 
 
 def _order(em: Emitter, pivots: oir.Value) -> oir.Value | None:

@@ -1,7 +1,6 @@
 """Combining updates into rows of a tensor: the second half of scatter and select_and_scatter.
 
 scatter_rows(...)      for updates with distinct targets
-scatter_last(...)      for overwriting updates with equal targets, of which the last one stays
 scatter_in_order(...)  for equal targets
 
 A runtime's ScatterND may work on rows in parallel without locks, so equal indices reorder writes
@@ -20,9 +19,9 @@ import onnx_ir as oir
 from jaxlib.mlir import ir
 
 from dialect_handlers.common.reductions import Function, combine
-from dialect_handlers.common.regions import Combiner, neutral, recognise_each
+from dialect_handlers.common.regions import Combiner, recognise_each
 from dialect_handlers.common.subgraphs import in_blocks, repeat, set_outputs
-from dialect_handlers.common.tensors import count_along, each
+from dialect_handlers.common.tensors import each
 from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.ir.dims import at_most, is_positive, product, quotient, total
 from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, rank_of, shape_of
@@ -88,90 +87,40 @@ def scatter_rows(
     updates: Sequence[Parts],
     valid: oir.Value | None,
 ) -> list[Parts]:
-    """ScatterND of whole rows.
-
-    Args:
-        xs: Tensors; their first axes, one per column of the index, count the rows.
-        index: The row for each update, of shape (updates, columns). No two valid rows are equal.
-        updates: Tensors of shape (updates, ...).
-        valid: Which updates count, of shape (updates); None for all of them, which it must be
-            where an index has more than one column, unless rows are dropped.
-    """
-    rows = shape_of(xs[0][0])[0]
-    direct = [_direct(name, parts) for name, parts in zip(region.combiners, xs, strict=True)]
-    if valid is not None and drops_rows(region, xs, updates):
-        index = _compressed(em, index, valid)
-        updates = each(partial(_compressed, em, valid=valid), updates)
-        valid = None
+    """ScatterND of whole rows. It takes the operands of `scatter_in_order`, but no two valid rows
+    of the index are equal."""
+    rows, before = shape_of(xs[0][0])[0], xs
+    direct = all(_direct(name, parts) for name, parts in zip(region.combiners, xs, strict=True))
     if valid is not None:
-        index = em.Where(em.unsqueeze(valid, [1]), index, em.extents.scalar(rows))
-        xs = each(partial(with_spare_rows, em), xs)
-    if not all(direct):
+        xs, index, updates = _counting(em, xs, index, updates, valid, drops=direct)
+    index = em.unsqueeze(em.cast(index, T.INT64), [1])
+    if not direct:
         old = each(lambda x: em.GatherND(x, index), xs)
         updates = combine(em, region.function, old, updates)
-    results: list[Parts] = []
-    for name, before, parts in zip(region.combiners, xs, updates, strict=True):
-        if name == Combiner.LHS:
-            written = before
-        else:
-            reduction = _REDUCTIONS.get(name) if name and all(direct) else None
-            written = tuple(
-                em.ScatterND(part, index, new, reduction=reduction)
-                for part, new in zip(before, parts, strict=True)
-            )
-        results.append(tuple(em.slice(part, [0], [rows], axes=[0]) for part in written))
-    return results
-
-
-def drops_rows(region: Region, xs: Sequence[Parts], updates: Sequence[Parts]) -> bool:
-    """Whether `scatter_rows` drops updates that do not count. Else these go to spare rows."""
-    direct = all(_direct(name, parts) for name, parts in zip(region.combiners, xs, strict=True))
-    return direct and not at_most(_size(xs[0][0]), _size(updates[0][0]))
+    names = [_REDUCTIONS.get(name) if name and direct else None for name in region.combiners]
+    written = [
+        tuple(
+            em.ScatterND(part, index, row, reduction=name) for part, row in zip(x, new, strict=True)
+        )
+        for name, x, new in zip(names, xs, updates, strict=True)
+    ]
+    return _results(em, region, before, written, rows)
 
 
 def _direct(name: Combiner | None, parts: Parts) -> bool:
     """Whether ScatterND itself combines: its extremes lose NaN and know no booleans."""
-    if name in (Combiner.MINIMUM, Combiner.MAXIMUM):
+    if name in _EXTREMES:
         return dtype_of(parts[0]) not in FLOATS
     return name in (Combiner.ADD, Combiner.MULTIPLY, Combiner.LHS, Combiner.RHS)
 
 
-# -- the last row -----------------------------------------------------------------------------
-
-
-UPDATES_PER_ROW = 4
-"""Updates for each row of an operand from which on copying its rows once more is no cost."""
-
-
-def scatter_last(
-    em: Emitter,
-    region: Region,
-    xs: Sequence[Parts],
-    index: oir.Value,
-    updates: Sequence[Parts],
-    valid: oir.Value | None,
+def _results(
+    em: Emitter, region: Region, before: Sequence[Parts], after: Sequence[Parts], rows: Dim
 ) -> list[Parts]:
-    """The tensors with the last row of the updates for each of their rows, if there is one.
-
-    Only one integer for each update goes through a scatter in order. It takes the operands of
-    `scatter_in_order`.
-    """
-    rows, count = shape_of(xs[0][0])[0], shape_of(index)[0]
-    place = count_along(em, [rows if valid is None else total(rows, 1)], 0, T.INT64)
-    if valid is not None:
-        index = em.Where(valid, index, _extent_like(em, rows, index))
-    behind = em.Add(count_along(em, [count], 0, T.INT64), em.extents.scalar(rows))
-    place = em.ScatterElements(place, index, behind, axis=0, reduction="max")
-    place = em.slice(place, [0], [rows])
-    if at_most(product((rows, UPDATES_PER_ROW)), count):
-        # Only the rows that stay are read.
-        limit = em.extents.scalar(rows)
-        last = em.Max(em.Sub(place, limit), em.i64(0))
-        written = em.cast(em.GreaterOrEqual(place, limit), T.INT64)
-        place = em.Add(count_along(em, [rows], 0, T.INT64), em.Mul(written, limit))
-        updates = each(lambda x: em.Gather(x, last, axis=0), updates)
-    # Where of the runtime may lose the sign of a zero.
-    return each(lambda x, update: em.Gather(em.concat([x, update], 0), place, axis=0), xs, updates)
+    """The tensors without spare rows; those that the region returns are unchanged."""
+    whole = each(lambda x: em.slice(x, [0], [rows], axes=[0]), after)
+    names = zip(region.combiners, before, whole, strict=True)
+    return [old if name == Combiner.LHS else new for name, old, new in names]
 
 
 # -- rows in order ----------------------------------------------------------------------------
@@ -199,20 +148,12 @@ def scatter_in_order(
             the length of the Loop for a region without names.
         at_once: Rows that a ScatterND takes in order; 0 for single elements, by ScatterElements.
     """
-    rows = shape_of(xs[0][0])[0]
+    rows, before = shape_of(xs[0][0])[0], xs
     block = 0 if at_once == shape_of(index)[0] else at_once
-    given, is_named = xs, None not in region.combiners
+    is_named = None not in region.combiners
     if valid is not None:
-        overwrites = Combiner.RHS in region.combiners
-        is_larger = not at_most(_size(xs[0][0]), _size(updates[0][0])) and is_positive(rows)
-        if not is_named or not is_larger or (overwrites and block):
-            index = em.Where(valid, index, _extent_like(em, rows, index))
-            xs = each(partial(with_spare_rows, em), xs)
-        elif overwrites:
-            index = _compressed(em, index, valid)
-            updates = each(partial(_compressed, em, valid=valid), updates)
-        else:
-            updates = _neutralized(em, region, updates, valid)
+        drops = is_named and not block
+        xs, index, updates = _counting(em, xs, index, updates, valid, drops=drops)
     if at_once:
         index = em.unsqueeze(em.cast(index, T.INT64), [1])
     if is_named:
@@ -225,23 +166,7 @@ def scatter_in_order(
         ]
     else:
         done = _one_by_one(em, region.function, xs, index, updates, trips)
-    whole = each(lambda x: em.slice(x, [0], [rows], axes=[0]), done)
-    names = zip(region.combiners, given, whole, strict=True)
-    return [old if name == Combiner.LHS else parts for name, old, parts in names]
-
-
-def _neutralized(
-    em: Emitter, region: Region, updates: Sequence[Parts], valid: oir.Value
-) -> list[Parts]:
-    """The updates, with neutral elements in place of those that do not count."""
-    results: list[Parts] = []
-    for name, parts in zip(region.combiners, updates, strict=True):
-        if name is not None and name != Combiner.LHS:
-            nothing = em.scalar(neutral(name, dtype_of(parts[0])), dtype_of(parts[0]))
-            mask = em.unsqueeze(valid, range(1, rank_of(parts[0])))
-            parts = tuple(em.Where(mask, part, nothing) for part in parts)
-        results.append(parts)
-    return results
+    return _results(em, region, before, done, rows)
 
 
 def _accumulated(
@@ -360,29 +285,37 @@ def _one_by_one(
 # -- updates that do not count ----------------------------------------------------------------
 
 
-def with_spare_rows(em: Emitter, x: oir.Value, axes: int = 1) -> oir.Value:
-    """x with one more element along each of its first axes, for the updates that do not count."""
-    dims = [total(dim, 1) if axis < axes else dim for axis, dim in enumerate(shape_of(x))]
+def _counting(
+    em: Emitter,
+    xs: Sequence[Parts],
+    index: oir.Value,
+    updates: Sequence[Parts],
+    valid: oir.Value,
+    *,
+    drops: bool,
+) -> tuple[Sequence[Parts], oir.Value, Sequence[Parts]]:
+    """Tensors, index and updates that all count: a spare row takes those that do not, or they are
+    dropped if that is allowed and fewer elements than the tensors have are copied for it."""
+    rows = shape_of(xs[0][0])[0]
+    if drops and is_positive(rows) and not at_most(_size(xs[0][0]), _size(updates[0][0])):
+        count = oir.SymbolicDim(None)
+
+        def kept(x: oir.Value) -> oir.Value:
+            types = [(dtype_of(x), (count, *shape_of(x)[1:]))]
+            return em.op("Compress", x, valid, axis=0, types=types)
+
+        return xs, kept(index), each(kept, updates)
+    spare = em.cast(em.extents.scalar(rows), dtype_of(index))
+    return each(partial(with_spare_row, em), xs), em.Where(valid, index, spare), updates
+
+
+def with_spare_row(em: Emitter, x: oir.Value) -> oir.Value:
+    """x with one more row, for the updates that do not count."""
+    rows, *others = shape_of(x)
     elements = em.facts.constant(x)
     if elements is not None and elements.size == 1:
-        return em.expand(em.const(elements.reshape(())), dims)
-    if axes == 1:
-        return em.concat([x, em.expand(em.scalar_like(0, x), [1, *dims[1:]])], axis=0)
-    rank = len(dims)
-    return em.Pad(x, em.i64([0] * rank + [1] * axes + [0] * (rank - axes)))
-
-
-def _extent_like(em: Emitter, dim: Dim, index: oir.Value) -> oir.Value:
-    """An extent as a scalar of the type of an index."""
-    if isinstance(dim, int):
-        return em.scalar_like(dim, index)
-    return em.cast(em.extents.scalar(dim), dtype_of(index))
-
-
-def _compressed(em: Emitter, x: oir.Value, valid: oir.Value) -> oir.Value:
-    """The rows of x that count."""
-    count = oir.SymbolicDim(None)
-    return em.op("Compress", x, valid, axis=0, types=[(dtype_of(x), (count, *shape_of(x)[1:]))])
+        return em.expand(em.const(elements.reshape(())), [total(rows, 1), *others])
+    return em.concat([x, em.expand(em.scalar_like(0, x), [1, *others])], axis=0)
 
 
 def _size(x: oir.Value) -> Dim:

@@ -18,7 +18,7 @@ from hlo2onnx.frontend.mlir.types import element_type
 from hlo2onnx.frontend.mlir.values import MlirValue
 from hlo2onnx.ir.notes import keep_rounding
 from hlo2onnx.ir.ranges import range_of_type
-from hlo2onnx.ir.values import FLOATS, INTEGERS, Dim, dtype_of, shape_of
+from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
 # -- comparators by name: the keys that a comparator of sort or top-k orders by ---------------
@@ -196,7 +196,6 @@ def permutation(em: Emitter, keys: Sequence[Key], axis: int, k: Dim | None) -> o
 
     One stable sort per key, from the last to the first.
     """
-    keys = _packed(em, keys)
     indices: oir.Value | None = None
     for key in reversed(keys):
         count = k if key is keys[0] else None
@@ -301,43 +300,3 @@ def _zeros_apart(em: Emitter, x: oir.Value) -> oir.Value:
     reciprocal = em.Div(em.scalar_like(1.0, wide), wide)
     sign = em.Clip(reciprocal, em.scalar_like(-1e-50, wide), em.scalar_like(1e-50, wide))
     return em.Add(wide, sign)
-
-
-# -- several integer keys in one ------------------------------------------------------------------
-
-
-def _packed(em: Emitter, keys: Sequence[Key]) -> list[Key]:
-    """The keys, with neighbours joined if their ranges together fit into one i64: a sort costs more
-    than the arithmetic. A target without i64 keeps them apart."""
-    if em.target.flags.narrows_i64:
-        return list(keys)
-    packed = [keys[0]]
-    for key in keys[1:]:
-        joined = _joined(em, packed[-1], key)
-        if joined is None:
-            packed.append(key)
-        else:
-            packed[-1] = joined
-    return packed
-
-
-def _joined(em: Emitter, major: Key, minor: Key) -> Key | None:
-    """major · span + minor as one ascending key, None where that might not fit."""
-    if not {dtype_of(major.tensor), dtype_of(minor.tensor)} <= INTEGERS:
-        return None
-    upper, lower = em.facts.int_range(major.tensor), em.facts.int_range(minor.tensor)
-    if upper is None or lower is None:
-        return None
-    span = lower.high - lower.low + 1
-    low, high = (~upper.high, ~upper.low) if major.descending else upper
-    if span > _I63.high or low * span < _I63.low or high * span + span - 1 > _I63.high:
-        return None
-    first, second = em.cast(major.tensor, T.INT64), em.cast(minor.tensor, T.INT64)
-    if major.descending:
-        first = em.BitwiseNot(first)
-    scaled = em.Mul(first, em.scalar_like(span, first))
-    if minor.descending:
-        rest = em.Sub(em.scalar_like(lower.high, second), second)
-    else:
-        rest = em.Sub(second, em.scalar_like(lower.low, second))
-    return Key(em.Add(scaled, rest), descending=False)

@@ -17,7 +17,7 @@ from dialect_handlers.common.sort_keys import (
     sort_keys,
     top_k,
 )
-from dialect_handlers.common.tensors import each
+from dialect_handlers.common.tensors import count_along, each
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.frontend.mlir.values import MlirValue, counts_along
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
@@ -72,7 +72,7 @@ def _by_comparing(
             "custom sort comparators need static shapes",
             "lower the function for static shapes",
         )
-    indices = order_by_comparing(em, em.scalar_function(block), inputs, dims, axis)
+    indices = by_network(em, em.scalar_function(block), inputs, dims, axis)
     return indices if k is None else em.slice(indices, [0], [k], axes=[axis])
 
 
@@ -93,26 +93,12 @@ def largest_of(em: Emitter, x: oir.Value, k: Dim, largest: bool = True) -> list[
 
 # -- sorting by an arbitrary comparator, which is applied to whole tensors --------------------
 #
-# by_rank       n · n comparisons at once
-# by_network    a sorting network of log2(n)² / 2 steps of n comparisons, in a Scan
+# A sorting network of log2(n)² / 2 steps of n comparisons, in a Scan.
 
 
 T = oir.DataType
 Comparator = Callable[..., list[oir.Value]]
 """A comparator over whole tensors, as `Emitter.scalar_function` gives it."""
-
-
-def order_by_comparing(
-    em: Emitter, comparator: Comparator, operands: Sequence[Parts], dims: Sequence[int], axis: int
-) -> oir.Value:
-    """The stable permutation (i64) that sorts the operands, of shape `dims`, along the axis."""
-    strategy = by_rank if dims[axis] <= em.costs.ranked_elements else by_network
-    return strategy(em, comparator, operands, dims, axis)
-
-
-def _column(em: Emitter, numbers: np.ndarray, rank: int, axis: int) -> oir.Value:
-    """Numbers along one axis of a tensor of this rank, with other extents 1."""
-    return em.const(numbers.reshape([-1 if a == axis else 1 for a in range(rank)]))
 
 
 def _compare(comparator: Comparator, lhs: Sequence[Parts], rhs: Sequence[Parts]) -> oir.Value:
@@ -121,36 +107,14 @@ def _compare(comparator: Comparator, lhs: Sequence[Parts], rhs: Sequence[Parts])
     return before
 
 
-# -- n · n comparisons ----------------------------------------------------------------------------
-
-
-def by_rank(
-    em: Emitter, comparator: Comparator, operands: Sequence[Parts], dims: Sequence[int], axis: int
-) -> oir.Value:
-    """Sorts by how many elements come before each one: element j before i where the comparator
-    says so or, j < i, where it does not say that i comes before j."""
-    own = each(lambda x: em.unsqueeze(x, [axis + 1]), operands)
-    others = each(lambda x: em.unsqueeze(x, [axis]), operands)
-    rank, count = len(dims) + 1, np.arange(dims[axis], dtype=np.int32)
-    i, j = _column(em, count, rank, axis), _column(em, count, rank, axis + 1)
-    not_after = em.And(em.Less(j, i), em.Not(_compare(comparator, own, others)))
-    before = em.And(em.Less(i, j), _compare(comparator, others, own))
-    counted = em.cast(em.Or(not_after, before), T.INT32)
-    ranks = em.ReduceSum(counted, em.i64([axis + 1]), keepdims=0)
-    _, indices = top_k(em, Key(em.expand(ranks, dims), descending=False), axis, None)
-    return indices
-
-
-# -- a sorting network ----------------------------------------------------------------------------
-
-
 def by_network(
     em: Emitter, comparator: Comparator, operands: Sequence[Parts], dims: Sequence[int], axis: int
 ) -> oir.Value:
-    """Batcher's merge exchange (Knuth, volume 3, algorithm 5.2.2M), which takes any extent. Indices
+    """The stable permutation (i64) that sorts the operands, of shape `dims`, along the axis.
+
+    Batcher's merge exchange (Knuth, volume 3, algorithm 5.2.2M), which takes any extent. Indices
     distinguish equal elements, so the sort is stable."""
-    count = _column(em, np.arange(dims[axis]), len(dims), axis)
-    start = em.expand(count, dims)
+    start = count_along(em, dims, axis, T.INT64)
     steps = em.const(np.array(_steps(dims[axis]), np.int64))
     state = em.value("permutation", T.INT64, dims)
     step = em.value("step", T.INT64, [3])

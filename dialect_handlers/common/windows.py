@@ -6,15 +6,17 @@ positions hold an element is known of static windows; of symbolic ones it is com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.padding import pad
+from dialect_handlers.common.subgraphs import repeat
+from dialect_handlers.common.tensors import each
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.dims import (
     at_most,
@@ -29,6 +31,7 @@ from hlo2onnx.ir.dims import (
     total,
 )
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
+from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 
 SHORT = 4
@@ -240,6 +243,16 @@ def is_everywhere(mask: Mask) -> bool:
     return isinstance(mask, np.ndarray) and bool(mask.all())
 
 
+Place = Sequence[int] | oir.Value
+"""A place in a window, known or computed in a Loop, of shape (axes)."""
+FoldStep = Callable[[list[Parts], list[Parts], Place, Mask, Mask], list[Parts]]
+"""The next states, from the states, an element of every window and its place, which windows find an
+element there, not a hole, and which have found one before."""
+
+LONGEST_UNROLLED = 64
+"""Elements of the largest window without a Loop: a limit on the number of nodes, no cost."""
+
+
 class Windows:
     """Reads elements of all windows of an op at once.
 
@@ -268,25 +281,23 @@ class Windows:
         """Elements of a window."""
         return product(self.sizes)
 
-    def places(self) -> Iterator[tuple[int, ...]]:
-        """The places of a static window in row-major order."""
-        return np.ndindex(*fixed(self.sizes))
-
     def laid_out(self, x: oir.Value) -> oir.Value:
         """The positions of all axes; holes hold zero."""
         return lay_out(self._em, x, self.axes, self._em.scalar_like(0, x))
 
-    def element(self, x: oir.Value, place: Sequence[int]) -> oir.Value:
+    def element(self, x: oir.Value, place: Place) -> oir.Value:
         """The element of the laid-out x at this place of every window."""
-        axes = self.axes.values()
+        em, axes = self._em, self.axes.values()
+        if isinstance(place, oir.Value):
+            return self._element_at(x, place)
         starts = [index * axis.step for index, axis in zip(place, axes, strict=True)]
         limits = [total(start, axis.reach) for start, axis in zip(starts, axes, strict=True)]
-        return self._em.slice(x, starts, limits, [axis.stride for axis in axes], list(self.axes))
+        return em.slice(x, starts, limits, [axis.stride for axis in axes], list(self.axes))
 
-    def inside(self, place: Sequence[int]) -> Mask:
+    def inside(self, place: Place) -> Mask:
         """Which windows find an element, not a hole, at this place; of extent 1 along axes where
         all of them do."""
-        if not self._is_static:
+        if isinstance(place, oir.Value) or not self._is_static:
             valid = self.valid
             return np.array(True) if valid is None else self.element(valid, place)
         reads = [axis.reads(index) for index, axis in zip(place, self.axes.values(), strict=True)]
@@ -339,9 +350,52 @@ class Windows:
             grid = grid & mask.reshape(column)
         return grid
 
-    # -- one trip of a Loop for each place -----------------------------------------------------
+    # -- every place after the other -----------------------------------------------------------
 
-    def place_of(self, trip: oir.Value) -> oir.Value:
+    def fold(
+        self, tensors: Sequence[Parts], initial: Sequence[Parts], step: FoldStep
+    ) -> tuple[list[Parts], Mask]:
+        """The states after all places, in row-major order, and which windows hold an element.
+
+        A window of many elements, or of a symbolic number, takes a trip of a Loop for each.
+
+        Args:
+            tensors: Laid out here, with zero in holes.
+            initial: The first states, scalars or one element for each window.
+        """
+        em, held = self._em, each(self.laid_out, tensors)
+        states = list(initial)
+        started: Mask = np.array(False)
+        if isinstance(self.size, int) and self.size <= LONGEST_UNROLLED:
+            for place in np.ndindex(*fixed(self.sizes)):
+                inside = self.inside(place)
+                if isinstance(inside, oir.Value) or inside.any():
+                    elements = each(partial(self.element, place=place), held)
+                    states = step(states, elements, place, inside, started)
+                    started = self.either(started, inside)
+            return states, started
+
+        def trip(number: oir.Value, given: list[Parts]) -> list[Parts]:
+            (*states, (started,)), place = given, self._place_of(number)
+            inside = self.inside(place)
+            elements = each(partial(self.element, place=place), held)
+            after = em.expand(self.value_of(self.either(started, inside)), self.counts)
+            return [*step(states, elements, place, inside, started), (after,)]
+
+        _ = self.valid  # outside of the Loop
+        first = [*initial, (self.value_of(started),)]
+        first = each(lambda x: em.expand(x, self.counts), first)
+        *states, (started,) = repeat(em, "windows", self.size, first, trip)
+        return states, started
+
+    def offset(self, place: Place, strides: Sequence[Dim]) -> oir.Value:
+        """The sum of the place's indices, each times the stride of its axis, as i64."""
+        em, along = self._em, [strides[number] for number in self.axes]
+        if isinstance(place, oir.Value):
+            return em.ReduceSum(em.Mul(place, em.extents.vector(along)), keepdims=0)
+        return em.extents.scalar(total(*map(multiple, place, along)))
+
+    def _place_of(self, trip: oir.Value) -> oir.Value:
         """The place that a Loop over all places is at, of shape (axes)."""
         em, sizes = self._em, self.sizes
         if len(sizes) == 1:
@@ -349,7 +403,7 @@ class Windows:
         inner = [product(sizes[axis + 1 :]) for axis in range(len(sizes))]
         return em.Mod(em.Div(trip, em.extents.vector(inner)), em.extents.vector(sizes))
 
-    def element_at(self, x: oir.Value, place: oir.Value) -> oir.Value:
+    def _element_at(self, x: oir.Value, place: oir.Value) -> oir.Value:
         """`element` at a place that is computed."""
         em, axes = self._em, self.axes.values()
         steps = [axis.step for axis in axes]

@@ -33,7 +33,6 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.options import BITCAST_OPSET
 
 # -- and, or, xor, not, popcnt, count_leading_zeros -------------------------------------------
 
@@ -71,36 +70,16 @@ def popcnt(em: Emitter, op: Op) -> oir.Value:
 def count_leading_zeros(em: Emitter, op: Op) -> oir.Value:
     """count_leading_zeros(x) = width - popcnt(s).
 
-    All bits of s are set from the highest 1 of x downwards. For 32 bits and a model with BitCast it
-    follows from the exponent of x as a float.
+    All bits of s are set from the highest 1 of x downwards.
     """
     x = em.operand(op)
     smeared, width = as_unsigned(em, x), dtype_of(x).bitwidth
-    if width == _EXPONENT_WIDTH and em.opset >= BITCAST_OPSET and em.has_bitcast:
-        return em.cast(_zeros_by_exponent(em, smeared), dtype_of(x))
     step = 1
     while step < width:
         smeared = em.BitwiseOr(smeared, shift_right_logical(em, smeared, step))
         step *= 2
     zeros = em.Sub(em.scalar_like(width, smeared), _count_ones(em, smeared))
     return em.cast(zeros, dtype_of(x))
-
-
-_EXPONENT_WIDTH, _EXPONENT_BITS, _BIAS = 32, 23, 127
-"""Width of f32, where its exponent begins, and the exponent of 1."""
-
-
-def _zeros_by_exponent(em: Emitter, x: oir.Value) -> oir.Value:
-    """The leading zeros of u32: the exponent of an f32 is the place of the highest 1.
-
-    The bits below a 1 are cleared where they follow another 1 directly. So the conversion cannot
-    round up to the next power of two. The exponent of 0 is 0.
-    """
-    sparse = em.BitwiseAnd(x, em.BitwiseNot(shift_right_logical(em, x, 1)))
-    coded = em.BitCast(em.cast(sparse, oir.DataType.FLOAT), to=oir.DataType.UINT32)
-    exponent = shift_right_logical(em, coded, _EXPONENT_BITS)
-    zeros = em.Sub(em.scalar_like(_BIAS + _EXPONENT_WIDTH - 1, x), exponent)
-    return em.Min(zeros, em.scalar_like(_EXPONENT_WIDTH, x))
 
 
 def _count_ones(em: Emitter, x: oir.Value) -> oir.Value:

@@ -11,18 +11,21 @@ import onnx_ir as oir
 from dialect_handlers.common.reductions import Function
 from dialect_handlers.common.regions import promoted
 from dialect_handlers.common.scatter_updates import region_of, scatter_in_order, scatter_rows
-from dialect_handlers.common.subgraphs import repeat
 from dialect_handlers.common.tensors import each, plus, progression
-from dialect_handlers.common.windows import Mask, WindowAxis, Windows, is_everywhere, window_axes
-from hlo2onnx.ir.dims import at_most, fixed, is_static, multiple, product, total
+from dialect_handlers.common.windows import (
+    Mask,
+    Place,
+    WindowAxis,
+    Windows,
+    is_everywhere,
+    window_axes,
+)
+from hlo2onnx.ir.dims import at_most, fixed, is_static, multiple, product
 from hlo2onnx.ir.values import Dim, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-
-LONGEST_UNROLLED = 64
-"""Elements of the largest window without a Loop: a limit on the number of nodes, no cost."""
 
 
 @handles("stablehlo.select_and_scatter", form="real")
@@ -55,7 +58,7 @@ def select_and_scatter(
     if any(axis.count != 1 and not at_most(axis.window, axis.stride) for axis in axes):
         results = scatter_in_order(em, region, targets, index, updates, valid, trips=many)
     else:
-        results = scatter_rows(em, region, targets, em.unsqueeze(index, [1]), updates, valid)
+        results = scatter_rows(em, region, targets, index, updates, valid)
     return each(lambda part: em.reshape(part, dims), results)
 
 
@@ -77,10 +80,9 @@ class Selector:
         """The linear index into x for each window, 0 where it holds no element of x, and which
         windows hold any; None for all of them."""
         windows = self.windows
-        laid_out = tuple(map(windows.laid_out, x))
-        size = windows.size
-        is_small = isinstance(size, int) and size <= LONGEST_UNROLLED
-        offset, started = (self._unrolled if is_small else self._looped)(laid_out)
+        nothing = tuple(self.em.scalar_like(0, part) for part in x)
+        initial = [nothing, (self.em.i64(0),)]
+        (_, (offset,)), started = windows.fold([x], initial, self._step)
         held = started if windows.holding is None else windows.holding
         index = self.em.expand(plus(self.em, offset, self._firsts()), windows.counts)
         if is_everywhere(held):
@@ -108,54 +110,18 @@ class Selector:
             for number, (axis, stride) in enumerate(zip(self._all, self._strides(), strict=True))
         ]
 
-    def _unrolled(self, laid_out: Parts) -> tuple[oir.Value, Mask]:
-        """The offset from the linear index of a window's first position, and the windows that hold
-        an element."""
-        em, windows, strides = self.em, self.windows, self._strides()
-        selected: Parts | None = None
-        offset = em.i64(0)
-        started: Mask = np.array(False)
-        for place in windows.places():
-            inside = windows.inside(place)
-            if isinstance(inside, np.ndarray) and not inside.any():
-                continue
-            new = tuple(windows.element(part, place) for part in laid_out)
-            terms = [multiple(i, strides[n]) for i, n in zip(place, windows.axes, strict=True)]
-            here = em.extents.scalar(total(*terms))
-            if selected is None:
-                selected, offset, started = new, here, inside
-                continue
-            take = em.Not(*self.function(selected, new))
-            if not is_everywhere(started):
-                take = em.Or(take, windows.negated(started))
-            if not is_everywhere(inside):
-                take = em.And(take, windows.value_of(inside))
-            selected = tuple(map(partial(em.Where, take), new, selected))
-            offset = em.Where(take, here, offset)
-            started = windows.either(started, inside)
-        return offset, started
-
-    def _looped(self, laid_out: Parts) -> tuple[oir.Value, Mask]:
-        """The same with one trip of a Loop for each place of a window."""
-        em, windows, strides = self.em, self.windows, self._strides()
-        counts, valid = windows.counts, windows.valid
-
-        def step(trip: oir.Value, states: list[Parts]) -> list[Parts]:
-            selected, (offset,), (started,) = states
-            place = windows.place_of(trip)
-            new = tuple(windows.element_at(part, place) for part in laid_out)
-            take = em.Not(em.And(started, *self.function(selected, new)))
-            after = em.const(np.array(True))
-            if valid is not None:
-                inside = windows.element_at(valid, place)
-                take, after = em.And(inside, take), em.Or(started, inside)
-            along = em.extents.vector([strides[number] for number in windows.axes])
-            here = em.ReduceSum(em.Mul(place, along), keepdims=0)
-            chosen = tuple(map(partial(em.Where, take), new, selected))
-            return [chosen, (em.Where(take, here, offset),), (em.expand(after, counts),)]
-
-        nothing = each(lambda part: em.expand(em.scalar_like(0, part), counts), [laid_out])
-        offset, started = em.i64(0), em.const(np.array(False))
-        initial = [*nothing, (em.expand(offset, counts),), (em.expand(started, counts),)]
-        _, (offset,), (started,) = repeat(em, "places", windows.size, initial, step)
-        return offset, started
+    def _step(
+        self, states: list[Parts], elements: list[Parts], place: Place, inside: Mask, started: Mask
+    ) -> list[Parts]:
+        """The selected element of each window and its offset from the window's first position."""
+        em, windows = self.em, self.windows
+        (selected, (offset,)), (new,) = states, elements
+        here = windows.offset(place, self._strides())
+        if isinstance(started, np.ndarray) and not started.any():
+            return [new, (here,)]
+        take = em.Not(*self.function(selected, new))
+        if not is_everywhere(started):
+            take = em.Or(take, windows.negated(started))
+        if not is_everywhere(inside):
+            take = em.And(take, windows.value_of(inside))
+        return [tuple(map(partial(em.Where, take), new, selected)), (em.Where(take, here, offset),)]

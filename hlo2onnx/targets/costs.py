@@ -20,9 +20,9 @@ class Costs:
     small_elements: float = 2048
     """Elements of the largest tensor for which the count of nodes matters, and not what they do for
     each element: for it, ReduceL2 and ReduceLogSumExp replace several operators (half the time at
-    256 elements, 1.4 times at 4,096), Where selects coefficients or writes a window that may lie
-    outside, ScatterND copies the whole tensor for a window, and a table for all trips of a loop
-    takes no longer than one row."""
+    256 elements, 1.4 times at 4,096), Where writes a window that may lie outside, ScatterND copies
+    the whole tensor for a window, and a table for all trips of a loop takes no longer than one
+    row."""
     many_elements: float = math.inf
     """Elements from which on another operator, or one more, is faster for each: GatherElements than
     Gather or GatherND (1,000,000 numbers take 0.6, 1.9 and 5.5 ms), BitShift than a division by 2^k
@@ -115,9 +115,6 @@ class Costs:
     ordered_scatter_copies: float = 1
     """Elements of an operand that may be copied for each element of updates that such a ScatterND
     takes: ScatterElements takes 4 to 12 ns for an element, a copy 0.2 ns."""
-    ranked_elements: float = 64
-    """Longest axis that is sorted by n * n comparisons at once, not by the steps of a sorting
-    network, if the comparator is no known one."""
     dft_stage: float = 1 << 20
     """What one more stage of a Fourier transform costs, in multiplications for each element.
     Measured with 8 to 64 rows of 64 to 16,384 elements, f32 and f64."""

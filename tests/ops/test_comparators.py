@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from emitting import emitter
 
+from dialect_handlers.common import sorting
 from dialect_handlers.common.sort_keys import Order, sort_keys
 from hlo2onnx.frontend.mlir.context import parse_module
 from hlo2onnx.frontend.mlir.functions import functions_of
@@ -191,3 +193,18 @@ def test_a_choice_within_a_function() -> None:
         for name, side in (("a", "l0"), ("b", "r0"))
     )
     assert keys(calls + compare("%before", "LT", "%a", "%b"), FUNCTION) == [(-1, NUMBERS, False)]
+
+
+def test_steps_of_the_network_sort_everything() -> None:
+    """By the 0-1 principle: all sequences of zeros and ones."""
+    for extent in (1, 2, 3, 4, 5, 7, 8, 9):
+        every = (np.arange(2**extent)[:, None] >> np.arange(extent)) & 1
+        for p, r, d in sorting._steps(extent):
+            for i in range(extent - d):
+                if i & p == r:
+                    low = np.minimum(every[:, i], every[:, i + d])
+                    every[:, i + d] = np.maximum(every[:, i], every[:, i + d])
+                    every[:, i] = low
+        assert (np.diff(every, axis=1) >= 0).all()
+        doublings = max(extent - 1, 1).bit_length()
+        assert len(sorting._steps(extent)) == doublings * (doublings + 1) // 2

@@ -190,23 +190,6 @@ def test_another_loop_over_pivots_stays() -> None:
     like_jax(backwards, matrix((6, 6), "float64")).close()
 
 
-@pytest.mark.parametrize(
-    ("count", "rows", "loops"),
-    [(1, 1, 0), (1, 4, 0), (3, 3, 0), (3, 5, 0), (16, 16, 0), (17, 17, 1)],
-)
-def test_exchanges_that_are_inputs(count: int, rows: int, loops: int) -> None:
-    """A few are composed without a loop, for numbers out of range too."""
-    permutation = jax.jit(lambda x: linalg.lu_pivots_to_permutation(x, rows))
-    program = hlo2onnx.translate(permutation, np.zeros(count, np.int32))
-    assert len(scans(program.model.graph)) == loops
-    rng = np.random.default_rng(rows)
-    cases = [rng.integers(-rows - 2, rows + 3, count).astype(np.int32) for _ in range(50)]
-    cases += [rng.integers(0, rows, count).astype(np.int32) for _ in range(50)]
-    cases += [np.full(count, x, np.int32) for x in (-(2**31), 2**31 - 1, 0, rows - 1, -1)]
-    for pivots in cases:
-        np.testing.assert_array_equal(program(pivots), permutation(pivots), str(pivots))
-
-
 def test_exchanges_in_a_state() -> None:
     """A solver keeps a factorization from one trip to the next."""
 

@@ -11,9 +11,7 @@ from emitting import Emitted
 from every_size import every_size
 from jax import lax
 
-from dialect_handlers.common.padding import Axis, pad
 from dialect_handlers.common.slices import MOST_ROWS, read_window, write_window
-from hlo2onnx.ir.dims import symbol
 from hlo2onnx.targets import load_target
 
 SMALL_PART = int(load_target("ort-cpu").costs.scattered_part)
@@ -124,75 +122,3 @@ def _window(sizes: tuple[int, ...], starts: dict[int, Any], start: int) -> tuple
 @pytest.mark.parametrize("start", [(1, 1), (0, 1), (1, 0)])
 def test_writing_a_window_of_symbolic_extents(start: tuple[int, int]) -> None:
     every_size(lambda x, u: lax.dynamic_update_slice(x, u, start), "n + 1, 5", "n, 4")
-
-
-# -- padding ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("extent", [1, 2, 5])
-@pytest.mark.parametrize("gap", [0, 1, 3])
-def test_padding_in_units(extent: int, gap: int) -> None:
-    """Pad makes whole units of an element and its gap; the result is cut out of them."""
-    for low in range(-3, 6):
-        for high in range(-3, 6):
-            axis = Axis(extent, low, high, gap)
-            spread: list[int] = []
-            for element in range(extent):
-                spread += [element, *[-1] * gap]
-            held = [-1] * axis.before * axis.unit + spread + [-1] * axis.after * axis.unit
-            assert len(held) == axis.padded
-            spread = spread[: len(spread) - gap]
-            expected = [-1] * low + spread + [-1] * high
-            if low < 0:
-                expected = expected[-low:]
-            if high < 0:
-                expected = expected[:high]
-            if axis.result > 0 and -low <= len(spread) and -high <= len(spread):
-                assert held[axis.start : axis.start + axis.result] == expected
-            if axis.before:
-                assert (axis.before - 1) * axis.unit < low
-            if axis.after:
-                assert (axis.after - 1) * axis.unit + gap < high
-
-
-def test_an_axis_that_may_be_empty_has_no_gap_behind_its_last_element() -> None:
-    for positive, after in ((True, 1), (False, 2)):
-        extent = symbol("n", positive=positive)
-        assert Axis(extent, 0, 3, 1).after == after
-    edge = symbol("m", positive=False)
-    axis = Axis(4, edge, edge, 0)
-    assert (axis.before, axis.after, axis.start) == (edge, edge, 0)
-
-
-@pytest.mark.parametrize(
-    ("extent", "edges", "nodes"),
-    [
-        (3, (0, 0, 0), []),
-        (3, (1, 2, 0), ["Pad"]),
-        (3, (-1, 2, 0), ["Pad", "Slice"]),
-        (3, (0, 0, 1), ["Reshape", "Pad", "Reshape", "Slice"]),
-        (3, (0, 1, 1), ["Reshape", "Pad", "Reshape"]),
-        (1, (1, 0, 2), ["Pad"]),
-        (1, (0, 0, 2), []),
-        (0, (1, 2, 0), ["Expand"]),
-        (0, (1, 2, 5), ["Expand"]),
-    ],
-)
-def test_padding(extent: int, edges: tuple[int, int, int], nodes: list[str]) -> None:
-    low, high, gap = edges
-    x = np.arange(extent, dtype=np.float32)
-
-    def build(em: Any, x: oir.Value, fill: oir.Value) -> oir.Value:
-        return pad(em, x, fill, [low], [high], [gap])
-
-    made = Emitted(build, {"x": x, "fill": np.array(-1, np.float32)})
-    assert made.nodes == nodes
-    spread = np.full(max(extent + (extent - 1) * gap, 0), -1, np.float32)
-    spread[:: gap + 1] = x
-    expected = np.pad(spread, [(max(low, 0), max(high, 0))], constant_values=-1)
-    np.testing.assert_array_equal(made.results[0], expected[max(-low, 0) :])
-
-
-def test_padding_a_scalar() -> None:
-    made = Emitted(lambda em, x: pad(em, x, x, [], [], []), {"x": np.array(3, np.float32)})
-    assert made.nodes == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from against_xla import Run, against_xla
 from edge_values import edge_values
 from mlir_text import tensor
 
-from dialect_handlers.common.dimension_numbers import ScatterDimensions, scatter_dimensions
 from hlo2onnx.frontend.mlir.types import numpy_type
 
 REGIONS = {
@@ -116,19 +114,6 @@ def values(dims: Sequence[int], element: str, seed: int) -> np.ndarray:
     return np.resize(np.roll(edge_values(element), seed), count).reshape(dims)
 
 
-def numbers(case: Case, dims: Any = tuple) -> ScatterDimensions:
-    """The case along every axis; `dims` maps its extents."""
-    given = SimpleNamespace(
-        update_window_dims=case.window,
-        inserted_window_dims=case.inserted,
-        input_batching_dims=[axis for axis, _ in case.batching],
-        scatter_indices_batching_dims=[axis for _, axis in case.batching],
-        scattered_dims_to_operand_dims=case.scattered,
-        index_vector_dim=case.vector,
-    )
-    return scatter_dimensions(given, dims(case.operand), dims(case.indices), dims(case.updates))
-
-
 ROWS = Case((7, 3), (5, 1), (5, 3), (0,), 1, window=(1,), inserted=(0,))
 COLUMNS = Case((3, 7), (5, 1), (3, 5), (1,), 1, window=(0,), inserted=(1,))
 SCALAR = Case((7, 3), (1,), (3,), (0,), 0, window=(0,), inserted=(0,))
@@ -155,3 +140,14 @@ EMPTY_UPDATES = Case((4, 5), (0, 1), (0, 5), (0,), 1, window=(1,), inserted=(0,)
 EMPTY_OPERAND = Case((4, 0), (3, 1), (3, 0), (0,), 1, window=(1,), inserted=(0,))
 
 CASES = {name.lower(): case for name, case in list(globals().items()) if isinstance(case, Case)}
+
+
+CASES |= {
+    "swapped_rows": Case((6, 5, 3), (4, 2), (4, 3), (1, 0), 1, (1,), (0, 1)),
+    "second_axis_whole": Case((6, 5), (4, 2), (4, 5), (0, 1), 1, (1,), (0,)),
+    "whole_batches": Case((4, 5), (4, 1), (4, 5), (1,), 1, (1,), (), ((0, 0),)),
+    "batches_behind": Case((5, 4), (4, 2, 1), (4, 2), (0,), 2, (), (0,), ((1, 0),)),
+    "pairs_before_batches": Case((5, 6, 4), (4, 2, 2), (4, 2), (0, 1), 2, (), (0, 1), ((2, 0),)),
+    "wide_in_columns": Case((6, 7), (3, 2), (3, 2, 1), (0, 1), 1, window=(1, 2)),
+    "small_of_many": Case((3, 2), (9, 1), (9, 2), (0,), 1, window=(1,), inserted=(0,)),
+}

@@ -50,14 +50,6 @@ def lu_in_place(a: jax.Array) -> Triple:
     return packed, order[new:] - new, good
 
 
-def eliminated(a: jax.Array) -> jax.Array:
-    """What elimination with partial pivoting makes of the rows of A [n, m], m > n >= 2: U, and the
-    columns after the n-th one. The elements left of the diagonal are arbitrary; all are NaN or
-    infinite if a pivot is 0."""
-    new, _, rows, _ = _factors(a)
-    return rows[new:, new:]
-
-
 def _factors(a: jax.Array) -> tuple[int, jax.Array, jax.Array, jax.Array]:
     """The results of `_panel` for the first n columns of [I, 0; 0, A], A [n, m], and the size of
     the unit matrix. The rows have all m columns."""

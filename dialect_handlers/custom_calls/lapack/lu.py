@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jax
 
-from dialect_handlers.common.factored_systems import note_factorization
 from dialect_handlers.common.linalg.blocks import diagonal, first_where
 from dialect_handlers.common.linalg.lu import exchanged, lu
 from dialect_handlers.common.row_exchanges import note_order
@@ -31,7 +30,6 @@ def getrf(em: Emitter, op: CustomCall) -> list[Parts]:
         order[0].meta[RANGE] = Range(0, max(rows - 1, 0))
         info[0].meta[RANGE] = Range(0, rows)
     note_order(pivots[0], order[0])
-    note_factorization(op, packed, a, order[0])
     return [packed, pivots, info]
 
 

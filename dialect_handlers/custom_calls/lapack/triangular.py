@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dialect_handlers.common.factored_systems import note_right_side, solved_at_once
 from dialect_handlers.common.linalg.blocks import ADJOINT, NO_TRANSPOSE, TRANSPOSE
 from dialect_handlers.common.linalg.triangular import solve_triangular
 from hlo2onnx.lowering.context import Parts
@@ -19,10 +18,7 @@ def trsm(
 ) -> list[Parts]:
     """trsm(a, b) -> X with op(a) X = b, or X op(a) = b"""
     a, b = (em.parts(operand) for operand in op.operands)
-    kind = "".join(map(chr, (side, uplo, trans_x, diag)))
-    if kind == "LUNN" and (x := solved_at_once(em, op)):
-        return [x]
-    (x,) = em.through_jax(
+    return em.through_jax(
         solve_triangular,
         a,
         b,
@@ -31,6 +27,3 @@ def trsm(
         unit_diagonal=chr(diag) == "U",
         transpose_a=_TRANSPOSE[chr(trans_x)],
     )
-    if kind == "LLNU":
-        note_right_side(x, a, b)
-    return [x]

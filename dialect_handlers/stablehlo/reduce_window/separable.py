@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import onnx_ir as oir
 
 from dialect_handlers.common.reductions import Function, combine, has_reducer, reduce_axes
 from dialect_handlers.common.regions import Combiner
-from dialect_handlers.common.subgraphs import loop, repeat, states_of
+from dialect_handlers.common.subgraphs import loop, states_of
 from dialect_handlers.common.tensors import each, flat
-from dialect_handlers.common.windows import SHORT, Prefix, WindowAxis, Windows, lay_out
+from dialect_handlers.common.windows import (
+    SHORT,
+    Mask,
+    Place,
+    Prefix,
+    WindowAxis,
+    Windows,
+    is_everywhere,
+    lay_out,
+)
 from hlo2onnx.ir.dims import difference, fixed, product, total
-from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -93,7 +103,7 @@ class _Along:
             return self._one_by_one(held, axis.window)
         if axis.is_static:
             return self._doubled(held)
-        return self._looped(held)
+        return self._looped(tensors)
 
     @property
     def _is_apart(self) -> bool:
@@ -192,23 +202,11 @@ class _Along:
         em = self.region.em
         return each(lambda x: em.slice(x, [start], [limit], [stride], [self.number]), tensors)
 
-    def _looped(self, held: Sequence[Parts]) -> list[Parts]:
+    def _looped(self, tensors: Sequence[Parts]) -> list[Parts]:
         """The same as `_one_by_one` with one trip of a Loop for each element of a window."""
-        em, rank = self.region.em, rank_of(held[0][0])
-        plain = WindowAxis(1, 1)
-        windows = Windows(em, [self.axis if n == self.number else plain for n in range(rank)])
-
-        def filled(x: oir.Value, hole: oir.Value) -> oir.Value:
-            dims = list(shape_of(x))
-            dims[self.number] = self.axis.count
-            return em.expand(hole, dims)
-
-        def step(trip: oir.Value, states: list[Parts]) -> list[Parts]:
-            place = windows.place_of(trip)
-            return self.region(states, each(lambda x: windows.element_at(x, place), held))
-
-        initial = each(filled, held, self.region.holes)
-        return repeat(em, "windows", self.axis.window, initial, step)
+        region, dims = self.region, shape_of(tensors[0][0])
+        axes = [self.axis if n == self.number else WindowAxis(dim, 1) for n, dim in enumerate(dims)]
+        return Fold(region.em, region.function, axes)(region.holes, tensors)
 
 
 # -- cumulative windows: window i holds everything up to element i, or from it on -------------
@@ -319,3 +317,58 @@ def _blocks(em: Emitter, extent: Dim) -> tuple[Dim, Dim]:
 
 def _cum_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.Value:
     return em.CumSum(x, em.i64(axis), reverse=int(prefix.reverse), exclusive=int(prefix.exclusive))
+
+
+# -- windows combined by a region without a name: element by element, in XLA's order ----------
+#
+# The specification leaves the order open and so admits associative regions only. XLA starts with
+# the init values and takes a window's elements in row-major order. This gives other regions a
+# meaning too, and NaN a result in regions that compare and select (the JVP of max pooling).
+
+
+LONGEST_FOLD = 16
+"""Elements of the largest cumulative window that is not taken to be associative: a limit on the
+number of nodes, no cost."""
+
+
+class Fold:
+    """The windows of one op.
+
+    Args:
+        function: The region over whole tensors.
+        axes: Each static one has a position that holds an element.
+    """
+
+    def __init__(self, em: Emitter, function: Function, axes: Sequence[WindowAxis]) -> None:
+        self.em = em
+        self.function = function
+        self.windows = Windows(em, axes)
+
+    def __call__(self, inits: Sequence[Parts], tensors: Sequence[Parts]) -> list[Parts]:
+        """region(...region(region(init, first), second)..., last) of every window."""
+        windows = self.windows
+        size = windows.size
+        if len(windows.axes) == 1 and not (isinstance(size, int) and size <= LONGEST_FOLD):
+            ((number, axis),) = windows.axes.items()
+            if axis.prefix is not None and not axis.prefix.exclusive:
+                return self._scanned(inits, tensors, number, axis.prefix.reverse)
+        states, _ = windows.fold(tensors, inits, self._step)
+        return each(lambda x: self.em.expand(x, windows.counts), states)
+
+    def _step(
+        self, states: list[Parts], elements: list[Parts], _: Place, inside: Mask, __: Mask
+    ) -> list[Parts]:
+        new = self._combine(states, elements)
+        if is_everywhere(inside):
+            return new
+        return each(partial(self.em.Where, self.windows.value_of(inside)), new, states)
+
+    def _combine(self, lhs: Sequence[Parts], rhs: Sequence[Parts]) -> list[Parts]:
+        return combine(self.em, self.function, lhs, rhs)
+
+    def _scanned(
+        self, inits: Sequence[Parts], tensors: Sequence[Parts], number: int, reverse: bool
+    ) -> list[Parts]:
+        """Long cumulative windows, of a region taken to be associative: log2(n) steps, not n²."""
+        scanned = doubling_scan(self.em, self._combine, tensors, number, reverse=reverse)
+        return self._combine(inits, scanned)

@@ -10,12 +10,10 @@ import onnx_ir as oir
 
 from dialect_handlers.common.dimension_numbers import ScatterDimensions
 from dialect_handlers.common.reductions import combine
-from dialect_handlers.common.regions import MONOIDS, neutral
 from dialect_handlers.common.scatter_updates import Region
-from dialect_handlers.common.slices import Start, is_small_part, read_window, write_window
+from dialect_handlers.common.slices import Start, read_window, write_window
 from dialect_handlers.common.tensors import each, flat
 from dialect_handlers.stablehlo.scatter.places import Places
-from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.dims import at_most, fixed, product
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.context import Parts
@@ -76,7 +74,7 @@ def write_masked(
 def _mask(em: Emitter, n: ScatterDimensions, places: Places) -> oir.Value:
     """The mask of the elements in the windows. Axes that these cover have extent 1 in it."""
     masks = []
-    for axis, start in places.columns.items():
+    for axis, start in places.columns().items():
         behind = len(n.dims) - 1 - axis
         rows = np.arange(fixed(n.dims)[axis], dtype=dtype_of(start).numpy())
         masks.append(em.Equal(em.const(rows.reshape(-1, *[1] * behind)), start))
@@ -94,17 +92,13 @@ def write_one(
     inputs: list[Parts],
     windows: list[Parts],
 ) -> list[Parts]:
-    """Reads the window's old content, combines it, and writes it at the clamped start; or combines
-    the whole operand with the window, or with neutral elements around it."""
+    """Reads the window's old content, combines it, and writes it at the clamped
+    start."""
     valid, starts = places.valid, _starts(em, places)
     if valid is not None:
         if places.constant is not None:
             return inputs
         valid = em.reshape(valid, [])
-    if places.constant is not None and _is_padded(em, n, region):
-        known = np.zeros(len(n.dims), np.int64)
-        known[places.axes] = places.constant.reshape(-1)
-        return combine(em, region.function, inputs, _padded(em, n, region, known, windows))
     if not region.replaces or valid is not None:
         olds = each(lambda x: read_window(em, x, n.sizes, starts), inputs)
     if not region.replaces:
@@ -114,34 +108,9 @@ def write_one(
     return each(lambda x, new: write_window(em, x, new, starts), inputs, windows)
 
 
-def _is_padded(em: Emitter, n: ScatterDimensions, region: Region) -> bool:
-    """Whether a window of known position is large, and its combiner has a neutral element."""
-    is_large = not is_small_part(em, n.sizes, n.dims)
-    return is_large and all(name in MONOIDS for name in region.combiners)
-
-
-def _padded(
-    em: Emitter, n: ScatterDimensions, region: Region, starts: np.ndarray, windows: list[Parts]
-) -> list[Parts]:
-    """The windows at these starts along each axis, with neutral elements around them."""
-    pads = [*starts, *(np.array(n.dims) - n.sizes - starts)]
-    if not any(pads):
-        return windows
-    padded: list[Parts] = []
-    for name, parts in zip(region.combiners, windows, strict=True):
-        if name is None:
-            raise InternalError("a region without a name has no neutral element")
-        dtype = dtype_of(parts[0])
-        around = em.scalar(neutral(name, dtype), dtype)
-        padded.append(tuple(em.Pad(x, em.i64(pads), around) for x in parts))
-    return padded
-
-
 def _starts(em: Emitter, places: Places) -> dict[int, Start]:
     """The clamped start of a single window along each axis."""
     if places.constant is not None:
         return dict(zip(places.axes, map(int, places.constant.reshape(-1)), strict=True))
-    vector = em.reshape(places.clamped, [len(places.axes)])
-    return {
-        axis: em.slice(vector, [column], [column + 1]) for column, axis in enumerate(places.axes)
-    }
+    pairs = zip(places.axes, places.clamped, strict=True)
+    return {axis: em.reshape(start, [1]) for axis, start in pairs}

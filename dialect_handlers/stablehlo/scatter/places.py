@@ -11,8 +11,6 @@ import onnx_ir as oir
 import sympy
 
 from dialect_handlers.common.dimension_numbers import Axis, Batch, ScatterDimensions
-from dialect_handlers.common.reductions import reduce_axes
-from dialect_handlers.common.regions import Combiner
 from dialect_handlers.common.tensors import CONSTANT_ELEMENTS, plus, progression
 from hlo2onnx.ir.dims import (
     at_most,
@@ -60,7 +58,6 @@ class Places:
         self.indices = indices
         self._vector = vector
         self.is_narrow = self._fits_i32()
-        self._dtype = INT32 if self.is_narrow else INT64
 
     def _fits_i32(self) -> bool:
         """Whether the arithmetic of indices is faster in i32, which holds them all."""
@@ -92,104 +89,71 @@ class Places:
         if self._contents is not None:
             pairs = zip(self._contents, self._limits, strict=True)
             return all(at_most(0, start) and at_most(start, limit) for start, limit in pairs)
-        low, high = self._range.low, self._range.high
-        return low >= 0 and all(at_most(high, limit) for limit in self._limits)
+        return all(
+            self._range(start).low >= 0 and at_most(self._range(start).high, limit)
+            for start, limit in zip(self.starts, self._limits, strict=True)
+        )
 
     @property
     def may_miss(self) -> bool:
         """Whether windows with starts that are not known may lie outside the operand."""
         return bool(self.axes) and self.constant is None and not self.are_inside
 
-    @property
     def columns(self) -> dict[int, oir.Value]:
         """The starts of the windows along each axis, as i32 or i64, if the operand's batches have
         one window each. They have the operand's batching axes, and extent 1 along the others; that
         of a single window has the shape (1,)."""
-        em, n, starts = self._em, self._n, self.indices
-        if dtype_of(starts) != oir.DataType.INT32:
-            starts = em.cast(starts, INT64)
-        if not n.batching:
-            starts = em.reshape(starts, [len(self.axes)])
-            return {axis: em.slice(starts, [k], [k + 1]) for k, axis in enumerate(self.axes)}
-        found = {}
-        for k, axis in enumerate(self.axes):
-            column = starts
-            if self._vector < rank_of(starts):
-                column = em.slice(starts, [k], [k + 1], axes=[self._vector])
-            if n.batch_order != sorted(n.batch_order):
-                column = em.transpose(em.reshape(column, n.batch), n.batch_order)
-            found[axis] = em.reshape(column, n.batch_dims)
-        return found
+        em, n = self._em, self._n
+        starts = self._columns(INT32 if dtype_of(self.indices) == INT32 else INT64)
+        dims = n.batch_dims if n.batching else [1]
+        placed = [em.reshape(em.transpose(start, n.batch_order), dims) for start in starts]
+        return dict(zip(self.axes, placed, strict=True))
 
     @cached_property
-    def _range(self) -> Range:
-        return self._em.facts.int_range(self.starts) or range_of_type(INT64)
+    def starts(self) -> list[oir.Value]:
+        """The starts along each of `axes`, as i32 or i64, of shape (*batch). Numbers above the
+        range of i64 wrap to negative ones, which are outside as well."""
+        return self._columns(INT32 if self.is_narrow else INT64)
 
-    @cached_property
-    def starts(self) -> oir.Value:
-        """The starts as i32 or i64, of shape (*batch, axes). Numbers above the range of i64 wrap to
-        negative ones, which are outside as well."""
-        em, shape = self._em, [*self._n.batch, len(self.axes)]
+    def _columns(self, dtype: oir.DataType) -> list[oir.Value]:
+        em, vector, count = self._em, self._vector, len(self.axes)
         if self.constant is not None:
-            return em.const(self.constant)
-        moved = em.cast(self.indices, self._dtype)
-        if self._vector < rank_of(moved):
-            order = [axis for axis in range(rank_of(moved)) if axis != self._vector]
-            moved = em.transpose(moved, [*order, self._vector])
-        return em.reshape(moved, shape)
+            return [em.const(self.constant[..., k].copy()) for k in range(count)]
+        x = em.cast(self.indices, dtype)
+        picked = [em.slice(x, [k], [k + 1], axes=[vector]) for k in range(count) if count > 1]
+        return [em.reshape(column, self._n.batch) for column in picked or [x] * count]
+
+    def _range(self, start: oir.Value) -> Range:
+        return self._em.facts.int_range(start) or range_of_type(dtype_of(start))
 
     @cached_property
-    def clamped(self) -> oir.Value:
+    def clamped(self) -> list[oir.Value]:
         """The starts clamped to where a window lies inside."""
-        em = self._em
         if self.constant is not None:
-            return em.const(np.clip(self.constant, 0, self._limit_array))
+            inside = np.clip(self.constant, 0, self._limit_array)
+            return [self._em.const(inside[..., k].copy()) for k in range(len(self.axes))]
         if self.are_inside:
             return self.starts
-        return self._clipped(self.starts, self._range, 0, self._limits)
+        pairs = zip(self.starts, self._limits, strict=True)
+        return [self._clipped(start, 0, limit) for start, limit in pairs]
 
-    def _clipped(
-        self, starts: oir.Value, known: Range, low: int, limits: Sequence[Dim]
-    ) -> oir.Value:
-        """Starts of a known range, not below `low` and not above the limits, one or one for each
-        column."""
-        em = self._em
-        if known.low < low:
-            starts = em.Max(starts, em.scalar_like(low, starts))
-        if all(at_most(known.high, limit) for limit in limits):
-            return starts
-        return em.Min(starts, self._numbers(limits))
-
-    def _numbers(self, dims: Sequence[Dim]) -> oir.Value:
-        """Extents as a tensor of rank 1, in the type of the starts."""
-        if self._dtype == INT64:
-            return self._em.extents.vector(dims)
-        return self._em.const(np.array(fixed(dims), np.int32))
-
-    @cached_property
+    @property
     def beyond(self) -> oir.Value:
-        """The linear index of each window, in the order of the batch, if windows have one element
-        along each of `axes`, in an operand with one more element along these.
+        """The starts along a single axis with -1 or the axis' extent for all outside of it: both
+        are the last row of an operand with one more."""
+        return self._clipped(self.starts[0], -1, total(self._limits[0], 1))
 
-        Where a window is outside, it is an element that the operand does not have, perhaps as a
-        negative index.
-        """
-        limits = [total(limit, 1) for limit in self._limits]
-        if len(self.axes) == 1:
-            return self._clipped(self.starts, self._range, -1, limits)
-        terms = []
-        for (starts, known), limit, axis in zip(self._columns, limits, self.axes, strict=True):
-            stride = product(total(self._n.dims[other], 1) for other in self.axes if other > axis)
-            terms.append(self._times(self._clipped(starts, known, -1, [limit]), stride))
-        return reduce(self._em.Add, terms)
+    def _clipped(self, start: oir.Value, low: int, limit: Dim) -> oir.Value:
+        em, known = self._em, self._range(start)
+        if known.low < low:
+            start = em.Max(start, em.scalar_like(low, start))
+        return start if at_most(known.high, limit) else em.Min(start, self._number(limit, start))
 
-    @cached_property
-    def rows(self) -> oir.Value:
-        """The clamped starts with their columns in the order of the operand's axes."""
-        order = [self.axes.index(axis) for axis in sorted(self.axes)]
-        if order == sorted(order):
-            return self.clamped
-        return self._em.Gather(self.clamped, self._em.i64(order), axis=len(self._n.batch))
+    def _number(self, dim: Dim, like: oir.Value) -> oir.Value:
+        """An extent in the type of the starts."""
+        if isinstance(dim, int):
+            return self._em.scalar_like(dim, like)
+        return self._em.extents.scalar(dim)
 
     @cached_property
     def valid(self) -> oir.Value | None:
@@ -202,32 +166,8 @@ class Places:
             return None if inside.all() else em.const(inside)
         if self.are_inside:
             return None
-        if self._columns:
-            pairs = zip(self._columns, self._clamped_columns, strict=True)
-            return reduce(em.And, [em.Equal(clamped, starts) for (starts, _), clamped in pairs])
-        equal = em.Equal(self.clamped, self.starts)
-        if len(self.axes) == 1:
-            return em.reshape(equal, self._n.batch)
-        return reduce_axes(em, Combiner.AND, equal, [len(self._n.batch)])
-
-    @cached_property
-    def _columns(self) -> list[tuple[oir.Value, Range]]:
-        """The starts along each of several axes, of shape (*batch), and their ranges; empty where
-        all columns together are as fast."""
-        em, found = self._em, list[tuple[oir.Value, Range]]()
-        if not self.is_narrow or len(self.axes) == 1:
-            return found
-        for column in range(len(self.axes)):
-            picked = em.slice(self.indices, [column], [column + 1], axes=[self._vector])
-            starts = em.cast(em.reshape(picked, self._n.batch), INT32)
-            found.append((starts, em.facts.int_range(starts) or range_of_type(INT32)))
-        return found
-
-    @cached_property
-    def _clamped_columns(self) -> list[oir.Value]:
-        """`_columns`, clamped."""
-        columns = zip(self._columns, self._limits, strict=True)
-        return [self._clipped(*column, 0, [limit]) for column, limit in columns]
+        pairs = zip(self.clamped, self.starts, strict=True)
+        return reduce(em.And, [em.Equal(*pair) for pair in pairs if pair[0] is not pair[1]])
 
     def are_distinct(self) -> bool:
         """Whether no two windows provably share an element."""
@@ -236,7 +176,10 @@ class Places:
         if self._n.overlaps_shifted or not self._n.partial or self._n.batching:
             return self._known_distinct()
         # Windows of extent 1 along every partial axis: it takes two equal starts for them to meet.
-        return self._em.facts.distinct_rows(self.starts)
+        rows = self.indices
+        if self._vector == rank_of(rows):
+            rows = self._em.unsqueeze(rows, [self._vector])
+        return self._vector == rank_of(rows) - 1 and self._em.facts.distinct_rows(rows)
 
     def _known_distinct(self) -> bool:
         """Whether the places are known, and no two are equal."""
@@ -272,25 +215,14 @@ class Places:
         rest = product(n.dims[depth:])
         if self.constant is not None:
             return em.const(self._arranged_constant(layout, rest))
-        columns = [column for column, axis in enumerate(self.axes) if axis in n.partial]
-        if not columns:
+        terms = []
+        for start, axis in zip(self.clamped, self.axes, strict=True):
+            stride = quotient(n.strides[axis], rest)
+            if axis in n.partial:
+                terms.append(start if stride == 1 else em.Mul(start, self._number(stride, start)))
+        if not terms:
             return em.const(np.zeros([1] * len(layout), np.int64))
-        strides = [quotient(n.strides[self.axes[column]], rest) for column in columns]
-        if len(columns) > 1 and self._columns:
-            clamped = [self._clamped_columns[column] for column in columns]
-            terms = map(self._times, clamped, strides)
-            return self.spread(reduce(em.Add, terms), layout)
-        picked = self.clamped
-        if len(columns) < len(self.axes):
-            picked = em.Gather(picked, em.i64(columns), axis=len(n.batch))
-        if any(stride != 1 for stride in strides):
-            picked = em.Mul(picked, self._numbers(strides))
-        if len(columns) == 1:
-            return self.spread(em.reshape(picked, n.batch), layout)
-        return self.spread(em.ReduceSum(picked, em.i64([-1]), keepdims=0), layout)
-
-    def _times(self, starts: oir.Value, stride: Dim) -> oir.Value:
-        return starts if stride == 1 else self._em.Mul(starts, self._numbers([stride]))
+        return self.spread(reduce(em.Add, terms), layout)
 
     def _arranged_constant(self, layout: Sequence[Axis], rest: Dim) -> np.ndarray:
         n = self._n
