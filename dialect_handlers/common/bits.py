@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
@@ -165,41 +164,23 @@ def _bit_shift(em: Emitter, x: oir.Value, amount: oir.Value, direction: str) -> 
 T = oir.DataType
 
 
-@dataclass(frozen=True)
-class Format:
-    """How a float type encodes numbers.
-
-    Attributes:
-        digits: Bits of the stored mantissa.
-        least: Exponent of the smallest normal number.
-        signed: Whether the highest bit is the sign.
-    """
-
-    digits: int
-    least: int
-    signed: bool = True
+def mantissa_digits(dtype: oir.DataType) -> int:
+    """Bits of the stored mantissa of a float type."""
+    return int(ml_dtypes.finfo(dtype.numpy()).nmant)
 
 
-FORMATS = {
-    T.DOUBLE: Format(52, -1022),
-    T.FLOAT: Format(23, -126),
-    T.FLOAT16: Format(10, -14),
-    T.BFLOAT16: Format(7, -126),
-    T.FLOAT8E4M3FN: Format(3, -6),
-    T.FLOAT8E4M3FNUZ: Format(3, -7),
-    T.FLOAT8E5M2: Format(2, -14),
-    T.FLOAT8E5M2FNUZ: Format(2, -15),
-    # Code 0 is 2^-127; other formats have their subnormals there.
-    T.FLOAT8E8M0: Format(0, -126, signed=False),
-    T.FLOAT4E2M1: Format(1, 0),
-}
+def least_exponent(number: np.dtype) -> int:
+    """Exponent of the smallest normal number of a float type."""
+    # Code 0 of f8E8M0 is 2^-127; other formats have their subnormals there.
+    return -126 if number == ml_dtypes.float8_e8m0fnu else int(ml_dtypes.finfo(number).minexp)
 
 
 def to_bits(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     """The bits of a float as an integer of type `dtype`, which has its width."""
     if _bit_casts(em, dtype_of(x)):
         return _bit_cast(em, x, dtype)
-    return em.cast(_encode(em, x), dtype)
+    number = dtype_of(x).numpy()
+    return em.cast(_encode(em, em.cast(x, _carrier(dtype_of(x))[0]), number), dtype)
 
 
 def from_bits(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
@@ -212,7 +193,7 @@ def from_bits(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
 def total_order_key(em: Emitter, x: oir.Value) -> oir.Value:
     """Signed integers ordered as the floats of x are in total order:
     -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
-    if not FORMATS[dtype_of(x)].signed:
+    if dtype_of(x) == T.FLOAT8E8M0:
         return em.cast(to_bits(em, x, T.UINT8), T.INT16)
     dtype = signed_type(dtype_of(x).bitwidth)
     coded = to_bits(em, x, dtype)
@@ -237,30 +218,36 @@ def _carrier(dtype: oir.DataType) -> tuple[oir.DataType, oir.DataType]:
     return (T.DOUBLE, T.INT64) if dtype == T.DOUBLE else (T.FLOAT, T.INT32)
 
 
-def _encode(em: Emitter, x: oir.Value) -> oir.Value:
-    """The code of each element: (m + E - least) · 2^digits for |x| = m · 2^E, m in [1, 2).
+def _encode(em: Emitter, x: oir.Value, number: np.dtype) -> oir.Value:
+    """The code of each f32 or f64, rounded to the nearest number of a float type, ties to even:
+    (m + E - least) · 2^digits for |x| = m · 2^E, m in [1, 2), or with E = least and m < 1.
 
-    For subnormals too, with E = least and m < 1.
+    Numbers that round beyond the largest number become the same as infinity: infinity, NaN, or the
+    largest number. If the mantissa rounds up to the next power of two, it carries into the
+    exponent, which gives the next code.
     """
-    dtype, form = dtype_of(x), FORMATS[dtype_of(x)]
-    real, integer = _carrier(dtype)
-    nan, infinity = _codes(dtype)
-    x = em.cast(x, real)
-    finite = em.Where(em.IsNaN(x), em.scalar(1, real), x)
-    largest = float(np.finfo(real.numpy()).max)
-    magnitude = em.Min(em.Abs(finite), em.scalar(largest, real))
-    fraction, exponent = _split(em, magnitude, form.least)
-    scaled = em.cast(em.Mul(fraction, em.scalar(2.0**form.digits, real)), integer)
-    step = em.scalar(1 << form.digits, integer)
-    code = em.Add(scaled, em.Mul(em.cast(exponent, integer), step))
-    if infinity is not None:
-        code = em.Where(em.IsInf(x), em.scalar(infinity, integer), code)
-    if form.signed:
-        sign_bit = em.scalar(wrapped(1 << dtype.bitwidth - 1, integer), integer)
-        code = em.Where(_is_negative(em, x), em.Add(code, sign_bit), code)
-    if nan is not None:
-        code = em.Where(em.IsNaN(x), em.scalar(nan, integer), code)
-    return code
+    real, integer = dtype_of(x), T.INT64 if dtype_of(x) == T.DOUBLE else T.INT32
+    digits, bits = int(ml_dtypes.finfo(number).nmant), ml_dtypes.finfo(number).bits
+    special = np.array([np.nan, np.inf, -0.0]).astype(number)
+    nan, top, zero = (int(code) for code in special.view(f"u{number.itemsize}"))
+    finite = em.Where(em.IsNaN(x), em.scalar_like(0, x), x)
+    magnitude = em.Min(em.Abs(finite), em.scalar_like(np.finfo(real.numpy()).max, x))
+    fraction, exponent = _split(em, magnitude, least_exponent(number))
+    mantissa = em.Round(em.Mul(fraction, em.scalar_like(2.0**digits, x)))
+    step = em.scalar(1 << digits, integer)
+    code = em.Add(em.cast(mantissa, integer), em.Mul(em.cast(exponent, integer), step))
+    if bits == real.bitwidth:
+        code = em.Where(em.IsInf(x), em.scalar_like(top, code), code)
+    else:
+        code = em.Min(code, em.scalar_like(top, code))
+    if number != ml_dtypes.float8_e8m0fnu:
+        sign_bit = em.scalar(wrapped(1 << bits - 1, integer), integer)
+        negative = _is_negative(em, x)
+        if not zero:  # the code of -0 is that of NaN
+            is_number = em.And(em.Greater(code, em.scalar_like(0, code)), em.Less(code, sign_bit))
+            negative = em.And(negative, is_number)
+        code = em.Where(negative, em.Add(code, sign_bit), code)
+    return em.Where(em.IsNaN(x), em.scalar_like(nan, code), code)
 
 
 def _is_negative(em: Emitter, x: oir.Value) -> oir.Value:
@@ -293,31 +280,24 @@ def _split(em: Emitter, magnitude: oir.Value, least: int) -> tuple[oir.Value, oi
     )
 
 
-def _codes(dtype: oir.DataType) -> tuple[int | None, int | None]:
-    """The codes of NaN and of +infinity; None where the type has none."""
-    special = np.array([np.nan, np.inf]).astype(dtype.numpy())
-    nan, infinity = (int(code) for code in special.view(f"u{special.itemsize}"))
-    if dtype == T.FLOAT4E2M1:
-        return None, None
-    return nan, infinity if np.isinf(special[1]) else None
-
-
 def _decode(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     """The number of each code: (mantissa · 2^-digits + hidden bit) · 2^E."""
-    form = FORMATS[dtype]
+    digits = mantissa_digits(dtype)
     real, integer = _carrier(dtype)
     x = em.cast(x, signed_type(dtype.bitwidth))
     positive = em.GreaterOrEqual(x, em.scalar_like(0, x))
     code = em.cast(mask(em, x, range_of_type(dtype_of(x)).high), integer)
-    exponent = shift_right_logical(em, code, form.digits)
-    mantissa = em.cast(mask(em, code, (1 << form.digits) - 1), real)
+    exponent = shift_right_logical(em, code, digits)
+    mantissa = em.cast(mask(em, code, (1 << digits) - 1), real)
     hidden = em.cast(em.Min(exponent, em.scalar(1, integer)), real)
-    fraction = em.Add(em.Mul(mantissa, em.scalar(2.0**-form.digits, real)), hidden)
-    count = 1 << dtype.bitwidth - 1 - form.digits
-    powers = np.ldexp(real.numpy().type(1), np.arange(count - 1) - 1 + form.least)
+    fraction = em.Add(em.Mul(mantissa, em.scalar(2.0**-digits, real)), hidden)
+    count = 1 << dtype.bitwidth - 1 - digits
+    powers = np.ldexp(
+        real.numpy().type(1), np.arange(count - 1) - 1 + least_exponent(dtype.numpy())
+    )
     powers[0] *= 2
     scale = em.Gather(em.const(np.append(powers, powers.dtype.type(np.inf))), exponent)
-    infinity = em.scalar((count - 1) << form.digits, integer)
+    infinity = em.scalar((count - 1) << digits, integer)
     number = em.Mul(fraction, scale)
     number = em.Where(em.Greater(code, infinity), em.scalar(np.nan, real), number)
     # ORT's Where makes +0 of a -0 in its second operand, not in its third.
@@ -345,35 +325,5 @@ def stored_to_float(em: Emitter, x: oir.Value, number: np.dtype) -> oir.Value:
 
 
 def float_to_stored(em: Emitter, x: oir.Value, number: np.dtype) -> oir.Value:
-    """The code of each f32, rounded to the nearest number of the ml_dtypes type, ties to even.
-
-    Numbers that round beyond the largest number become the same as infinity: infinity, NaN, or the
-    largest number. The mantissa is rounded to an integer. If it rounds up to the next power of two,
-    it carries into the exponent, which gives the next code.
-    """
-    form = ml_dtypes.finfo(number)
-    nan, top, negative_zero = _special_codes(number)
-    finite = em.Where(em.IsNaN(x), em.scalar_like(0, x), x)
-    magnitude = em.Min(em.Abs(finite), em.scalar_like(np.finfo(np.float32).max, x))
-    fraction, exponent = _split(em, magnitude, form.minexp)
-    mantissa = em.Round(em.Mul(fraction, em.scalar_like(2.0**form.nmant, x)))
-    step = em.scalar(1 << form.nmant, T.INT32)
-    code = em.Add(em.cast(mantissa, T.INT32), em.Mul(em.cast(exponent, T.INT32), step))
-    code = em.Min(code, em.scalar(top, T.INT32))
-    sign_bit = 1 << form.bits - 1
-    negative = _is_negative(em, x)
-    if not negative_zero:  # its code is the code of NaN
-        inside = em.And(
-            em.Greater(code, em.scalar_like(0, code)), em.Less(code, em.scalar_like(sign_bit, code))
-        )
-        negative = em.And(negative, inside)
-    code = em.Where(negative, em.Add(code, em.scalar_like(sign_bit, code)), code)
-    code = em.Where(em.IsNaN(x), em.scalar_like(nan, code), code)
-    return em.cast(code, T.UINT8)
-
-
-def _special_codes(number: np.dtype) -> tuple[int, int, bool]:
-    """The codes of NaN and of infinity, or what becomes of them; whether the type has -0."""
-    special = np.array([np.nan, np.inf, -0.0], np.float32).astype(number).view(np.uint8)
-    nan, infinity, zero = (int(code) for code in special)
-    return nan, infinity, zero != 0
+    """The code of each f32, rounded to the nearest number of the ml_dtypes type, ties to even."""
+    return em.cast(_encode(em, x, number), T.UINT8)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as oir
@@ -37,14 +36,6 @@ from hlo2onnx.lowering.emitter import Emitter
 SHORT = 4
 """Windows up to this length are always combined element by element, with the fewest nodes. This is
 not a cost."""
-
-
-class Prefix(NamedTuple):
-    """Windows of which window i holds every element before (after, if reverse) element i, and
-    element i itself unless they are exclusive."""
-
-    reverse: bool
-    exclusive: bool
 
 
 @dataclass(frozen=True)
@@ -118,21 +109,16 @@ class WindowAxis:
         return total(multiple(difference(self.count, 1), self.stride), 1)
 
     @property
-    def prefix(self) -> Prefix | None:
-        """How the windows are cumulative; None if they are not."""
+    def scan_reverse(self) -> bool | None:
+        """Of cumulative windows, whether window i holds every element from element i on, not up to
+        it; None of others."""
         if self.stride != 1 or self.gap != 1 or self.step != 1:
             return None
-        if not at_most(self.extent, self.window):
-            return None
         before = difference(self.window, 1)
-        forms: list[tuple[Dim, Dim, Prefix]] = [
-            (before, 0, Prefix(reverse=False, exclusive=False)),
-            (0, before, Prefix(reverse=True, exclusive=False)),
-            (self.window, -1, Prefix(reverse=False, exclusive=True)),
-            (-1, self.window, Prefix(reverse=True, exclusive=True)),
-        ]
         edges = canonical(self.low), canonical(self.high)
-        return next((prefix for *form, prefix in forms if tuple(form) == edges), None)
+        if edges not in ((before, 0), (0, before)) or not at_most(self.extent, self.window):
+            return None
+        return edges[0] == 0
 
     @property
     def is_full(self) -> bool:

@@ -10,11 +10,12 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.bits import (
-    FORMATS,
     as_unsigned,
     from_bits,
     in_range,
     known_amount,
+    least_exponent,
+    mantissa_digits,
     mask,
     shift_arithmetic,
     shift_left,
@@ -190,18 +191,18 @@ def _in_one_octave(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value 
     node = x.producer()
     if node is None or node.op_type != "BitwiseOr" or dtype not in _IEEE:
         return None
-    form = FORMATS[dtype]
+    digits = mantissa_digits(dtype)
     for mantissa, other in (node.inputs, node.inputs[::-1]):
         assert mantissa is not None and other is not None
         code = uniform(em, other)
-        if code is None or not in_range(em, mantissa, 0, (1 << form.digits) - 1):
+        if code is None or not in_range(em, mantissa, 0, (1 << digits) - 1):
             continue
-        exponent, rest = divmod(code, 1 << form.digits)
-        infinite = (1 << dtype.bitwidth - 1 - form.digits) - 1
-        if rest or not form.digits < exponent < infinite:  # 2^(e - digits) must be normal
+        exponent, rest = divmod(code, 1 << digits)
+        infinite = (1 << dtype.bitwidth - 1 - digits) - 1
+        if rest or not digits < exponent < infinite:  # 2^(e - digits) must be normal
             continue
-        power = exponent - 1 + form.least
-        steps = em.Mul(em.cast(mantissa, dtype), em.scalar(2.0 ** (power - form.digits), dtype))
+        power = exponent - 1 + least_exponent(dtype.numpy())
+        steps = em.Mul(em.cast(mantissa, dtype), em.scalar(2.0 ** (power - digits), dtype))
         return em.Add(steps, em.scalar(2.0**power, dtype))
     return None
 
@@ -265,9 +266,9 @@ _BY_CAST = {
 
 
 def _reduced(em: Emitter, x: oir.Value, exponent_bits: int, mantissa_bits: int) -> oir.Value:
-    form = FORMATS[dtype_of(x)]
-    fewer_exponents = exponent_bits < dtype_of(x).bitwidth - 1 - form.digits
-    fewer_digits = mantissa_bits < form.digits
+    digits = mantissa_digits(dtype_of(x))
+    fewer_exponents = exponent_bits < dtype_of(x).bitwidth - 1 - digits
+    fewer_digits = mantissa_bits < digits
     least = 2 - (1 << exponent_bits - 1)
     narrow = _BY_CAST.get((dtype_of(x), exponent_bits, mantissa_bits))
     if narrow is not None:
@@ -275,7 +276,7 @@ def _reduced(em: Emitter, x: oir.Value, exponent_bits: int, mantissa_bits: int) 
         limit = math.ldexp(1 - 2.0 ** (-mantissa_bits - 2), least)
         rounded = em.cast(keep_rounding(em.cast(x, narrow)), dtype_of(x))
         return _flushed(em, x, rounded, limit, by=x) if fewer_exponents else rounded
-    rounded = _rounded(em, x, form.digits - mantissa_bits) if fewer_digits else x
+    rounded = _rounded(em, x, digits - mantissa_bits) if fewer_digits else x
     if fewer_exponents:
         rounded = _flushed(em, x, rounded, math.ldexp(1.0, least), by=rounded)
         above = em.GreaterOrEqual(em.Abs(rounded), em.scalar_like(math.ldexp(1.0, 2 - least), x))

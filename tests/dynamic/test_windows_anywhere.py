@@ -14,7 +14,6 @@ from every_size import every_size
 from jax import lax
 
 import hlo2onnx
-from dialect_handlers.common.windows import Prefix
 from dialect_handlers.stablehlo.reduce_window.separable import cumulative_sum
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.ir.dims import canonical, symbol
@@ -117,7 +116,7 @@ WAYS = {
     "sum, strided": {"Conv": 1},
     "sum, dilated": {},
     "product, 16": {},
-    "product, 17": {"Loop": 1},
+    "product, 17": {},
     "product, static axis of one window": {"ReduceProd": 1},
     "product, short static axis": {},
     "product, static axis dilated": {},
@@ -125,7 +124,7 @@ WAYS = {
     "unnamed, large": {"Loop": 1},
     "unnamed, large and padded": {"Loop": 1},
     "cumulative product, exclusive": {"Loop": 1},
-    "cumulative sum, exclusive": {"CumSum": 2},
+    "cumulative sum, exclusive": {"Loop": 1},
     "cumulative sum and windows": {"CumSum": 2},
     "not quite cumulative": {"Loop": 1},
 }
@@ -163,15 +162,19 @@ def test_cumulative_windows_of_a_region_without_a_name(reverse: bool) -> None:
     assert program.report.nodes["Loop"] == 1
 
 
+UNNAMED = [
+    windows(pick, lambda n, _: (n, 1)),
+    windows(pick, lambda n, _: (n, 1), padding=lambda n, _: ((n, -1), (0, 0))),
+    windows(pick, lambda n, _: (n, 2), padding=lambda n, _: ((n - 1, 0), (0, 0))),
+]
+
+
+@pytest.mark.parametrize("function", UNNAMED)
+def test_windows_of_a_symbolic_size_without_a_known_region(function: Callable[..., Any]) -> None:
+    every_size(function, "n, 3", sizes=(1, 4))
+
+
 def test_refusals() -> None:
-    """Windows of a symbolic size that are not cumulative."""
-    for function in (
-        windows(pick, lambda n, _: (n, 1)),
-        windows(pick, lambda n, _: (n, 1), padding=lambda n, _: ((n, -1), (0, 0))),
-        windows(pick, lambda n, _: (n, 2), padding=lambda n, _: ((n - 1, 0), (0, 0))),
-    ):
-        with pytest.raises(TranslationError, match="size of the window is symbolic"):
-            hlo2onnx.translate(function, "n, 3")
     for function in (lax.mul, pick):
         gaps = windows(function, (2, 1), padding=lambda n, _: ((n, 0), (0, 0)), base=(2, 1))
         with pytest.raises(TranslationError, match="padding around a dilated axis is symbolic"):
@@ -182,7 +185,7 @@ def test_blocks_of_a_sum_hold_the_filled_axis() -> None:
     em = emitter()
     x = em.value("x", oir.DataType.FLOAT, (symbol("n", positive=True), 2))
     em.graph.inputs.append(x)
-    cumulative_sum(em, x, 0, Prefix(reverse=False, exclusive=False))
+    cumulative_sum(em, x, 0, reverse=False)
     shapes = {node.op_type: list(node.outputs[0].shape) for node in reversed(list(em.graph))}
     rows, columns, rest = shapes["Reshape"]
     assert rest == 2

@@ -10,7 +10,6 @@ import pytest
 from emitting import Emitted
 from target_costs import with_costs
 
-from dialect_handlers.common.windows import Prefix
 from dialect_handlers.stablehlo.reduce_window.separable import (
     cumulative_sum,
 )
@@ -29,24 +28,18 @@ BLOCKS: list[tuple[Sequence[int], int, type, list[Sequence[int]]]] = [
 """Extents, the axis, the element type, and the extents that Reshapes give."""
 
 
-@pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("dims", "axis", "dtype", "reshaped"), BLOCKS)
 def test_blocks(
-    dims: Sequence[int],
-    axis: int,
-    dtype: type,
-    reshaped: list[Sequence[int]],
-    reverse: bool,
-    exclusive: bool,
+    dims: Sequence[int], axis: int, dtype: type, reshaped: list[Sequence[int]], reverse: bool
 ) -> None:
     x = np.random.default_rng(0).integers(-3, 4, dims).astype(dtype)
 
     def build(em: Emitter, x: oir.Value) -> oir.Value:
-        return cumulative_sum(em, x, axis, Prefix(reverse, exclusive))
+        return cumulative_sum(em, x, axis, reverse=reverse)
 
     expected = np.flip(x, axis) if reverse else x
-    expected = np.cumsum(expected, axis, dtype=dtype) - (expected if exclusive else 0)
+    expected = np.cumsum(expected, axis, dtype=dtype)
     made = Emitted(build, {"x": x}).gives(np.flip(expected, axis) if reverse else expected)
     nodes = [node for node in made.em.main_graph if node.op_type == "Reshape"]
     assert [tuple(map(int, node.outputs[0].shape or ())) for node in nodes] == reshaped
@@ -60,7 +53,7 @@ def test_blocks_of_a_symbolic_length(extent: int, reverse: bool) -> None:
 
     def build(em: Emitter, x: oir.Value) -> oir.Value:
         em.target = with_costs(cumulative_sum_terms=4)
-        return cumulative_sum(em, x, 1, Prefix(reverse, exclusive=False))
+        return cumulative_sum(em, x, 1, reverse=reverse)
 
     expected = x[:, ::-1].cumsum(1)[:, ::-1] if reverse else x.cumsum(1)
     Emitted(build, {"x": x}, {"x": (2, symbol("n", positive=True))}).gives(expected)

@@ -154,3 +154,19 @@ def test_another_size_of_a_static_result_is_refused() -> None:
       %0 = stablehlo.set_dimension_size %x, %n, dim = 1 : ({X}, tensor<i32>) -> {X}"""
     with pytest.raises(TranslationError, match="may differ from the static extent"):
         translate(module(body, X))
+
+
+def test_axes_that_change_places_while_they_are_broadcast() -> None:
+    text = """
+    func.func @main(%x: tensor<?x3xf32>) -> tensor<3x4x?xf32> {
+      %c = stablehlo.constant dense<[3, 4]> : tensor<2xi32>
+      %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+      %v = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+      %s = stablehlo.concatenate %c, %v, dim = 0 : (tensor<2xi32>, tensor<1xi32>) -> tensor<3xi32>
+      %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [2, 0]
+        : (tensor<?x3xf32>, tensor<3xi32>) -> tensor<3x4x?xf32>
+      return %0 : tensor<3x4x?xf32>
+    }"""
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = translate(text)(x)
+    np.testing.assert_array_equal(found, np.broadcast_to(x.T[:, None], (3, 4, 2)))

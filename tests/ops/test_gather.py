@@ -206,57 +206,6 @@ def test_narrow_starts_reach_into_long_axes(index: str) -> None:
     case.run(np.array([[127], [0], [100], [np.iinfo(numpy_type(index)).max]]), index=index)
 
 
-CONSTANT = """
-module {{ func.func public @main(%arg0: tensor<6x7xf32>) -> {result} {{
-  %starts = stablehlo.constant dense<{starts}> : {type}
-  %0 = "stablehlo.gather"(%arg0, %starts) <{{
-    dimension_numbers = #stablehlo.gather<{numbers}>, slice_sizes = array<i64: {sizes}>}}> :
-    (tensor<6x7xf32>, {type}) -> {result}
-  return %0 : {result}
-}} }}
-"""
-
-
-def test_constant_start_is_a_slice() -> None:
-    numbers = "offset_dims = [0, 1], start_index_map = [0, 1]"
-    for starts in ("[4, -1]", "[2, 3]", "2", "100"):
-        text = CONSTANT.format(
-            starts=starts, numbers=numbers, sizes="3, 2", type="tensor<2xi32>",
-            result="tensor<3x2xf32>",
-        )  # fmt: skip
-        against_xla(text).bit_exact().graph_is("Slice")
-
-
-def test_constant_starts_need_no_clamp() -> None:
-    numbers = "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
-    text = CONSTANT.format(
-        starts="[[3], [-4], [9], [18446744073709551615]]", sizes="1, 7", type="tensor<4x1xui64>",
-        numbers=numbers + "index_vector_dim = 1", result="tensor<4x7xf32>",
-    )  # fmt: skip
-    text = text.replace("-4", "4")
-    against_xla(text).bit_exact().graph_is("Gather")
-
-
-@pytest.mark.parametrize(
-    ("case", "nodes"),
-    [
-        (ROWS, ["Reshape", "Clip", "Gather"]),
-        (COLUMNS, ["Reshape", "Clip", "Gather"]),
-        (SCALAR, ["Reshape", "Clip", "Gather"]),
-        (IMPLICIT, ["Clip", "Gather"]),
-        (KEPT, ["Reshape", "Clip", "Gather", "Reshape"]),
-        (PAIRS, ["Cast", "Max", "Min", "GatherND"]),
-        (ALONG, ["Reshape", "Clip", "GatherElements"]),
-        (BATCHED_ROWS, ["Clip", "Cast", "GatherND"]),
-        (WINDOW, ["Max", "Min", "Add", "Slice"]),
-        (FRAMES, ["Clip", "Add", "Gather"]),
-    ],
-    ids=repr,
-)
-def test_graph(case: Case, nodes: list[str]) -> None:
-    case.run().graph_is(*nodes)
-
-
 def test_proven_starts_are_not_clamped() -> None:
     """u8 starts cannot leave an axis of 256 elements."""
     case = Case((256,), (4,), (4,), (1,), (0,), 1, collapsed=(0,))

@@ -9,14 +9,11 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from against_xla import against_xla
-from emitting import Emitted
 from every_size import every_size
 from jax import lax
 
 import hlo2onnx
-from dialect_handlers.stablehlo.control_flow.loops import _without_leading_axis
 from hlo2onnx.ir.ranges import RANGE, Range
-from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.raising.rules import RULES
 
 RULE_NAMES = frozenset(rule.name for rule in RULES)
@@ -182,34 +179,6 @@ func.func public @main(%x: tensor<3x2xf32>, %u: tensor<{u}xf32>)
 }}"""
 
 
-@pytest.mark.parametrize(
-    ("u", "row", "others"),
-    [
-        ("2", "%row = stablehlo.reshape %e : (tensor<2xf32>) -> tensor<1x2xf32>", []),
-        (
-            "2x1",
-            "%row = stablehlo.reshape %e : (tensor<2x1xf32>) -> tensor<1x2xf32>",
-            ["Reshape", "Squeeze"],
-        ),
-        ("1x2", "%row = stablehlo.add %u, %u : tensor<1x2xf32>", ["Squeeze"]),
-        ("1x2", "%row = stablehlo.negate %e : tensor<1x2xf32>", ["Neg", "Squeeze"]),
-    ],
-)
-def test_the_row_of_a_stack(u: str, row: str, others: list[str]) -> None:
-    """Without the leading axis, which the program may have added itself."""
-    made = f"""
-      %f = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
-      %g = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<{u}xf32>
-      %e = stablehlo.power %u, %g : tensor<{u}xf32>
-      {row}"""
-    x, update = np.ones((3, 2), np.float32), np.array([2, 3], np.float32)
-    update = update.reshape([int(dim) for dim in u.split("x")])
-    run = against_xla(ROWS.format(u=u, row=made), x, update, without=RULE_NAMES).close()
-    graph = loop_of(run.program).attributes["body"].as_graph()
-    kept = {node.op_type for node in graph} & {"Reshape", "Squeeze", "Neg"}
-    assert sorted(kept) == others
-
-
 def test_a_row_from_outside_of_the_loop() -> None:
     x, update = np.ones((3, 2), np.float32), np.array([[2, 3]], np.float32)
     text = ROWS.replace("%row", "%u").format(u="1x2", row="")
@@ -230,12 +199,3 @@ def test_a_counter_that_wraps_is_no_extent() -> None:
         return lax.fori_loop(0, x.shape[0], body, (jnp.int8(0), x[0]))[1]
 
     every_size(summed, "n", sizes=(2, 6))
-
-
-def test_a_row_that_was_picked_from_another() -> None:
-    """It has the extents of a row that got an axis, but not the elements."""
-
-    def build(em: Emitter, x: oir.Value, i: oir.Value) -> oir.Value:
-        return _without_leading_axis(em, em.Gather(x, i))
-
-    Emitted(build, {"x": np.array([5.0, 7.0]), "i": np.array([[1, 0]])}).gives([7, 5])

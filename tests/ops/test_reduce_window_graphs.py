@@ -15,8 +15,6 @@ GRAPHS = {
     # pooling
     "max 16x16": (Case([1, 1, 20, 20], [1, 1, 16, 16], region="maximum"), "MaxPool"),
     "max 1x257": (Case([1, 1, 2, 300], [1, 1, 1, 257], region="maximum"), "Max*9 Slice*18"),
-    "max 3 axes": (Case([1, 3, 4, 5, 6], [1, 1, 2, 2, 2], region="maximum"), "MaxPool"),
-    "max 4 axes": (Case([3, 4, 5, 6], [2, 2, 2, 2], region="maximum"), "Max*4 Slice*8"),
     "max i32": (Case([1, 1, 5, 5], [1, 1, 2, 2], region="maximum", element="i32"), "Max*2 Slice*4"),
     "max ui8": (Case([1, 1, 5, 5], [1, 1, 2, 2], region="maximum", element="ui8"), "MaxPool"),
     "min ui8": (Case([1, 1, 5, 5], [1, 1, 2, 2], region="minimum", element="ui8"), "Min*2 Slice*4"),
@@ -24,12 +22,6 @@ GRAPHS = {
     "max gaps": (
         Case([1, 1, 5], [1, 1, 2], gap=[1, 1, 2], region="maximum"),
         "Max Pad Reshape*2 Slice*3",
-    ),
-    "max low=window": (
-        Case(
-            [1, 1, 4], [1, 1, 2], step=[1, 1, 3], padding=[(0, 0), (0, 0), (2, 0)], region="maximum"
-        ),
-        "Max Pad Slice*2",
     ),
     "max high=window": (
         Case(
@@ -40,16 +32,6 @@ GRAPHS = {
             region="maximum",
         ),
         "Max Pad Slice*2",
-    ),
-    "max high=window-1": (
-        Case(
-            [1, 1, 4],
-            [1, 1, 2],
-            stride=[1, 1, 3],
-            padding=[(0, 0), (0, 0), (0, 1)],
-            region="maximum",
-        ),
-        "MaxPool",
     ),
     "max windows of holes": (
         Case(
@@ -67,12 +49,10 @@ GRAPHS = {
     ),
     "mul": (Case([1, 1, 5], [1, 1, 2], region="multiply"), "Mul Slice*2"),
     "sum 8x8": (Case([1, 1, 9, 9], [1, 1, 8, 8]), "Conv"),
-    "sum 5x13": (Case([1, 1, 9, 14], [1, 1, 5, 13]), "Add*16 Slice*18"),
+    "sum 5x13": (Case([1, 1, 9, 14], [1, 1, 5, 13]), "Add*8 Slice*15"),
     "sum f64": (Case([1, 1, 9, 9], [1, 1, 2, 2], element="f64"), "Add*2 Slice*4"),
-    "sum bf16": (Case([1, 1, 9, 9], [1, 1, 2, 2], element="bf16"), "Cast*2 Conv"),
     "sum 3 axes": (Case([1, 3, 4, 5, 6], [1, 1, 2, 2, 2]), "Conv"),
     "sum 4 axes": (Case([3, 4, 5, 6], [2, 2, 2, 2]), "Add*4 Slice*8"),
-    "sum one window of two": (Case([1, 1, 3, 4], [1, 1, 3, 2]), "Conv"),
     "sum one window": (Case([1, 1, 3, 4], [1, 1, 3, 4]), "Add*5 Slice*7"),
     "sum cumulative": (
         Case([1, 1, 5, 5], [1, 1, 5, 2], padding=[(0, 0), (0, 0), (4, 0), (0, 0)]),
@@ -82,13 +62,8 @@ GRAPHS = {
     "conv channels": (Case([2, 3, 4, 5], [1, 1, 2, 1]), "Conv Reshape*2 Transpose*2"),
     "conv 1 rest in front": (Case([3, 4], [1, 2]), "Conv Reshape*2"),
     "conv 1 rest behind": (Case([4, 3], [2, 1]), "Conv Reshape*2 Transpose*2"),
-    "conv no rest": (Case([4, 3], [2, 2]), "Conv Reshape*2"),
     "pool negative pads": (
         Case([1, 1, 7], [1, 1, 2], padding=[(0, 0), (0, 0), (-1, 1)], region="maximum"),
-        "MaxPool Slice",
-    ),
-    "pool stride on rest": (
-        Case([4, 1, 7], [1, 1, 2], stride=[2, 1, 1], region="maximum"),
         "MaxPool Slice",
     ),
     "pool low on rest": (
@@ -98,68 +73,30 @@ GRAPHS = {
     "sum low on rest": (Case([4, 1, 7], [1, 1, 2], padding=[(1, 0), (0, 0), (0, 0)]), "Conv Pad"),
     # separable
     "one by one 4": (Case([40], [4], region="maximum", element="i32"), "Max*3 Slice*4"),
-    "doubled 5": (Case([40], [5], region="maximum", element="i32"), "Max*4 Slice*5"),
-    "sum doubled 7": (Case([40], [7], element="i32"), "Add*6 Slice*7"),
+    "doubled 5": (Case([40], [5], region="maximum", element="i32"), "Max*3 Slice*6"),
+    "sum doubled 7": (Case([40], [7], element="i32"), "Add*4 Slice*7"),
     "xor doubled 11": (Case([40], [11], element="i32", region="xor"), "BitwiseXor*5 Slice*9"),
-    "sliced 6 by stride 6": (
-        Case([40], [6], stride=[6], element="i32", region="and"),
-        "BitwiseAnd*6 Slice*6",
-    ),
-    "sliced 6 by stride 5": (
-        Case([40], [6], stride=[5], element="i32", region="and"),
-        "BitwiseAnd*6 Slice*6",
-    ),
     "sliced 16": (
         Case([40], [16], stride=[20], element="i32", region="and"),
-        "BitwiseAnd*16 Slice*16",
+        "BitwiseAnd*5 Slice*9",
     ),
-    "sliced 17": (
-        Case([60], [17], stride=[30], element="i32", region="and"),
-        "BitwiseAnd*6 Slice*10",
-    ),
-    "reduced tiles": (
-        Case([40], [8], stride=[8], element="i32"),
-        "Expand MatMul Reshape*3 Squeeze",
-    ),
-    "reduced tiles, rest": (
-        Case([40], [5], stride=[8], element="i32"),
-        "Expand MatMul Reshape*3 Slice Squeeze",
-    ),
-    "reduced tiles, short room": (
-        Case([29], [5], stride=[8], element="i32"),
-        "Expand MatMul Pad Reshape*3 Slice Squeeze",
-    ),
-    "tiles dilated": (Case([60], [5], stride=[9], step=[2], element="i32"), "Add*4 Slice*5"),
     "one dilated": (Case([9], [5], step=[2], element="i32"), "Expand MatMul Reshape*3 Slice"),
-    "one of 4": (Case([4], [4], element="i32"), "Add*3 Slice*4"),
-    "overlap by 1": (Case([40], [8], stride=[7], element="i32"), "Add*7 Slice*8"),
-    "tiles of 4": (Case([40], [4], stride=[4], element="i32"), "Add*3 Slice*4"),
     "scan max": (
         Case([8], [8], padding=[(7, 0)], region="maximum", element="i32"),
         "Concat*3 Max*3 Slice*8",
     ),
-    "scan max reverse": (
-        Case([8], [8], padding=[(0, 7)], region="maximum", element="i32"),
-        "Concat*3 Max*3 Slice*8",
-    ),
     "scan max exclusive": (
         Case([8], [8], padding=[(8, -1)], region="maximum", element="i32"),
-        "Max*7 Pad Slice*9",
+        "Max*3 Pad Slice*7",
     ),
     "cumsum i8": (Case([8], [8], padding=[(7, 0)], element="i8"), "Add*3 Concat*3 Slice*8"),
-    "cumsum bf16": (Case([8], [8], padding=[(7, 0)], element="bf16"), "Cast*2 CumSum"),
     "cumsum ui32": (Case([8], [8], padding=[(7, 0)], element="ui32"), "Cast*2 CumSum"),
     "cumsum long": (Case([4096], [4096], padding=[(4095, 0)]), "CumSum"),
     "cumsum longer": (
         Case([4097], [4097], padding=[(4096, 0)]),
         "Add CumSum*2 Pad ReduceSum Reshape*2 Slice",
     ),
-    "cumsum square": (
-        Case([16384], [16384], padding=[(16383, 0)]),
-        "Add CumSum*2 ReduceSum Reshape*2",
-    ),
     "holes only": (Case([3], [2], padding=[(-4, 5)], element="i32"), "Expand"),
-    "init 5": (Case([40], [4], element="i32", init="5"), "Add*4 Slice*4"),
     "init of max": (Case([1, 1, 5], [1, 1, 2], region="maximum", init="0.0"), "Max MaxPool"),
     # fold
     "fold": (Case([5], [2], element="i32", region="subtract", init="1"), "Slice*2 Sub*2"),
@@ -187,10 +124,6 @@ GRAPHS = {
         Case([17], [17], element="i32", region="subtract", init="1", padding=[(16, 0)]),
         "Concat*5 Slice*15 Sub*6",
     ),
-    "fold scan exclusive": (
-        Case([17], [17], element="i32", region="subtract", init="1", padding=[(17, -1)]),
-        "Pad Slice*17 Sub*16 Where*16",
-    ),
     "fold loop padded": (
         Case([60], [65], element="i32", region="subtract", init="1", padding=[(5, 5)]),
         "Add Expand Identity Loop Pad Reshape Slice*2 Sub Where",
@@ -201,18 +134,6 @@ GRAPHS = {
         ),
         "Pad Slice*34 Sub*34 Where*32",
     ),
-    "slices pay": (Case([42], [7], region="maximum", element="i32"), "Max*6 Slice*7"),
-    "slices pay no more": (Case([43], [7], region="maximum", element="i32"), "Max*3 Slice*6"),
-    "fold scan of rows": (
-        Case(
-            [3, 17], [1, 17], element="i32", region="subtract", init="1", padding=[(0, 0), (16, 0)]
-        ),
-        "Concat*5 Slice*15 Sub*6",
-    ),
-    "fold scan behind": (
-        Case([17], [17], element="i32", region="subtract", init="1", padding=[(0, 16)]),
-        "Concat*5 Slice*15 Sub*6",
-    ),
     "negative low and gaps": (
         Case([5], [2], element="i32", region="maximum", gap=[3], padding=[(-1, 0)]),
         "Max Pad Reshape*2 Slice*3",
@@ -220,12 +141,6 @@ GRAPHS = {
     "padding of ui8": (
         Case(
             [1, 1, 5], [1, 1, 3], element="ui8", region="maximum", padding=[(0, 0), (0, 0), (1, 2)]
-        ),
-        "MaxPool",
-    ),
-    "padding in f64": (
-        Case(
-            [1, 1, 5], [1, 1, 3], element="f64", region="maximum", padding=[(0, 0), (0, 0), (2, 0)]
         ),
         "MaxPool",
     ),

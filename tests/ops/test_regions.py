@@ -15,7 +15,8 @@ def reduced(body: str, result: str, element: str = "f32", functions: str = "") -
     """A reduction with a body over %a and %b, against XLA."""
     text = f"""
 module {{
-  func.func public @main(%arg0: tensor<4x{element}>, %arg1: tensor<{element}>) -> tensor<{element}> {{
+  func.func public @main(%arg0: tensor<4x{element}>, %arg1: tensor<{element}>)
+      -> tensor<{element}> {{
     %r = stablehlo.reduce(%arg0 init: %arg1) across dimensions = [0]
         : (tensor<4x{element}>, tensor<{element}>) -> tensor<{element}>
      reducer(%a: tensor<{element}>, %b: tensor<{element}>) {{

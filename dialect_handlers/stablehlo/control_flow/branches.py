@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import onnx_ir as oir
-from jaxlib.mlir import ir
 
 from dialect_handlers.common.subgraphs import grouped, set_outputs
 from dialect_handlers.common.tensors import flat
@@ -18,36 +17,35 @@ from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 
+Branch = Callable[[], list[Parts]]
+"""Emits a branch."""
+
 
 @handles("stablehlo.if", form="any")
 def if_(em: Emitter, op: Op) -> list[Parts]:
     """if(pred, true_branch, false_branch) -> If."""
-    return _either(em, op, em.operand(op), op.block(0), op.block(1))
+    then, otherwise = (partial(em.inline, op.block(region), []) for region in range(2))
+    return _if(em, op, em.operand(op), then, otherwise)
 
 
 @handles("stablehlo.case", form="any")
 def case(em: Emitter, op: Op) -> list[Parts]:
     """case(index, branches) -> If; a balanced tree of Ifs for more than two branches.
 
-    An index out of range takes the last branch. Branches that the index never takes are left out.
+    An index out of range takes the last branch.
     """
-    branches = [op.block(region) for region in range(op.block_count)]
-    index = em.operand(op)
-    predicate = _predicate(index) if len(branches) == 2 else None
-    if predicate is not None:
-        return _either(em, op, predicate, branches[1], branches[0])
-    last = len(branches) - 1
+    branches = [partial(em.inline, op.block(region), []) for region in range(op.block_count)]
+    index, last = em.operand(op), len(branches) - 1
+    if len(branches) == 2:
+        predicate = _predicate(index)
+        if predicate is not None:
+            return _if(em, op, predicate, *branches[::-1])
+        return _if(em, op, em.Equal(index, em.scalar_like(0, index)), *branches)
     bounds = em.facts.int_range(index) or range_of_type(dtype_of(index))
-    taken = [k for k in range(last) if bounds.low <= k <= bounds.high]
-    if not taken or not bounds.within(0, last - 1):
-        taken.append(last)
-    if len(taken) == 2 and taken[0] == 0:
-        is_first = em.Equal(index, em.scalar_like(0, index))
-        return _either(em, op, is_first, branches[0], branches[taken[1]])
-    if bounds.low < 0 and len(taken) > 1:
+    if bounds.low < 0 and last:
         end = em.scalar_like(last, index)
         index = em.Where(em.Less(index, em.scalar_like(0, index)), end, index)
-    return _choose(em, op, index, [(k, branches[k]) for k in taken])
+    return _choose(em, op, index, 0, branches)
 
 
 def _predicate(index: oir.Value) -> oir.Value | None:
@@ -59,39 +57,33 @@ def _predicate(index: oir.Value) -> oir.Value | None:
 
 
 def _choose(
-    em: Emitter, op: Op, index: oir.Value, branches: Sequence[tuple[int, ir.Block]]
+    em: Emitter, op: Op, index: oir.Value, first: int, branches: Sequence[Branch]
 ) -> list[Parts]:
-    """The branch of this number; for a greater number, the last branch."""
+    """The branch of this number, counted from `first`; for a greater number, the last branch."""
     if len(branches) == 1:
-        return em.inline(branches[0][1], [])
+        return branches[0]()
     half = len(branches) // 2
     return _if(
         em,
         op,
-        em.Less(index, em.scalar_like(branches[half][0], index)),
-        partial(_choose, em, op, index, branches[:half]),
-        partial(_choose, em, op, index, branches[half:]),
+        em.Less(index, em.scalar_like(first + half, index)),
+        partial(_choose, em, op, index, first, branches[:half]),
+        partial(_choose, em, op, index, first + half, branches[half:]),
     )
-
-
-def _either(
-    em: Emitter, op: Op, condition: oir.Value, then: ir.Block, otherwise: ir.Block
-) -> list[Parts]:
-    known = em.facts.truth(condition)
-    if known is not None:
-        return em.inline(then if known else otherwise, [])
-    return _if(em, op, condition, partial(em.inline, then, []), partial(em.inline, otherwise, []))
 
 
 def _if(
     em: Emitter,
     op: Op,
     condition: oir.Value,
-    then: Callable[[], list[Parts]],
-    otherwise: Callable[[], list[Parts]],
+    then: Branch,
+    otherwise: Branch,
 ) -> list[Parts]:
     """If, with branches that these functions emit; no node if it has no results. In a scalar region
     applied to tensors each element chooses its branch."""
+    known = em.facts.truth(condition)
+    if known is not None:
+        return (then if known else otherwise)()
     types = [result.type for result in op.results]
     if not any(map(parts_of, types)):
         return [() for _ in types]

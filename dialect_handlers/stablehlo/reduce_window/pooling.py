@@ -102,7 +102,7 @@ def can_pool(axis: WindowAxis) -> bool:
 
 
 def _accumulates(axis: WindowAxis) -> bool:
-    return axis.prefix is not None and not axis.is_short
+    return axis.scan_reverse is not None and not axis.is_short
 
 
 def _pool(

@@ -16,7 +16,6 @@ from dialect_handlers.common.windows import (
     SHORT,
     Mask,
     Place,
-    Prefix,
     WindowAxis,
     Windows,
     is_everywhere,
@@ -37,7 +36,8 @@ NAMED = IDEMPOTENT | {Combiner.ADD, Combiner.MULTIPLY, Combiner.XOR}
 """Associative, commutative, and with a neutral element to fill holes with."""
 
 LONGEST_ONE_BY_ONE = 16
-"""Longest window that is combined element by element: a limit on the number of nodes, no cost."""
+"""Longest window along a symbolic axis that is combined element by element: a limit on the number
+of nodes, no cost."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,6 @@ class Region:
     def __call__(self, lhs: Sequence[Parts], rhs: Sequence[Parts]) -> list[Parts]:
         """region(lhs..., rhs...)."""
         return combine(self.em, self.function, lhs, rhs)
-
-    def each(
-        self, action: Callable[[oir.Value, Combiner], oir.Value], tensors: Sequence[Parts]
-    ) -> list[Parts]:
-        """An action on every tensor and its combiner."""
-        return [
-            tuple(action(part, combiner) for part in parts)
-            for parts, combiner in zip(tensors, self.combiners, strict=True)
-        ]
 
 
 def separable(region: Region, tensors: Sequence[Parts], axes: Sequence[WindowAxis]) -> list[Parts]:
@@ -92,45 +83,25 @@ class _Along:
     def windows(self, tensors: Sequence[Parts]) -> list[Parts]:
         """The combined windows, by the cheapest way there is for them."""
         axis = self.axis
-        if axis.prefix is not None and not axis.is_short:
-            scanned = self._scan(tensors, axis.prefix)
-            if scanned is not None:
-                return scanned
+        if axis.scan_reverse is not None and not axis.is_short:
+            return self._scan(tensors, axis.scan_reverse)
         held = self._laid_out(tensors)
-        if not axis.is_short and self._is_apart and self._have_reducers(tensors):
+        if not axis.is_short and axis.count == 1 and self._have_reducers(tensors):
             return self._reduced(held)
-        if isinstance(axis.window, int) and self._slices_pay(axis.window):
+        most = SHORT if axis.is_static else LONGEST_ONE_BY_ONE
+        if isinstance(axis.window, int) and axis.window <= most:
             return self._one_by_one(held, axis.window)
         if axis.is_static:
             return self._doubled(held)
         return self._looped(tensors)
 
-    @property
-    def _is_apart(self) -> bool:
-        """Whether windows provably share no position."""
-        axis = self.axis
-        if axis.count == 1:
-            return True
-        return axis.is_static and axis.step == 1 and axis.stride >= fixed([axis.window])[0]
-
-    def _slices_pay(self, window: int) -> bool:
-        """Whether `window` slices of `count` are less than two slices of everything a doubling,
-        which takes a static axis."""
-        if window <= SHORT or not self.axis.is_static:
-            return window <= LONGEST_ONE_BY_ONE
-        count, padded = fixed((self.axis.count, self.axis.padded))
-        doubled = 2 * (window - 1).bit_length() * padded
-        return window <= LONGEST_ONE_BY_ONE and window * count <= doubled
-
-    def _scan(self, tensors: Sequence[Parts], prefix: Prefix) -> list[Parts] | None:
+    def _scan(self, tensors: Sequence[Parts], reverse: bool) -> list[Parts]:
         """Cumulative windows: CumSum where it is a sum, else a scan."""
         em, combiners = self.region.em, self.region.combiners
         types = {dtype_of(part) for part in flat(tensors)}
         if set(combiners) == {Combiner.ADD} and types <= CUMSUM_TYPES:
-            return each(lambda x: cumulative_sum(em, x, self.number, prefix), tensors)
-        if prefix.exclusive:
-            return None
-        return doubling_scan(em, self.region, tensors, self.number, reverse=prefix.reverse)
+            return each(lambda x: cumulative_sum(em, x, self.number, reverse=reverse), tensors)
+        return doubling_scan(em, self.region, tensors, self.number, reverse=reverse)
 
     def _laid_out(self, tensors: Sequence[Parts]) -> list[Parts]:
         """The positions of this axis, holes filled with neutral elements."""
@@ -142,24 +113,13 @@ class _Along:
         return all(has_reducer(combiner, dtype_of(parts[0])) for combiner, parts in pairs)
 
     def _reduced(self, held: Sequence[Parts]) -> list[Parts]:
-        """Windows that share no position: each becomes an axis, which is reduced."""
+        """A single window: its elements are reduced."""
         em, axis, number = self.region.em, self.axis, self.number
-
-        def reduce(x: oir.Value, combiner: Combiner) -> oir.Value:
-            if axis.count == 1:
-                x = em.slice(x, [0], [axis.span], [axis.step], [number])
-                return reduce_axes(em, combiner, x, [number], keepdims=True)
-            dims = shape_of(x)
-            count, padded = fixed((axis.count, axis.padded))
-            room = count * axis.stride
-            if room > padded:  # after the last window, never read
-                x = em.Pad(x, em.i64([0, room - padded]), None, em.i64([number]))
-            x = em.slice(x, [0], [room], axes=[number])
-            x = em.reshape(x, [*dims[:number], count, axis.stride, *dims[number + 1 :]])
-            x = em.slice(x, [0], [axis.window], axes=[number + 1])
-            return reduce_axes(em, combiner, x, [number + 1])
-
-        return self.region.each(reduce, held)
+        picked = each(lambda x: em.slice(x, [0], [axis.span], [axis.step], [number]), held)
+        return [
+            tuple(reduce_axes(em, combiner, x, [number], keepdims=True) for x in parts)
+            for combiner, parts in zip(self.region.combiners, picked, strict=True)
+        ]
 
     def _one_by_one(self, held: Sequence[Parts], window: int) -> list[Parts]:
         """The first elements of all windows with the second ones, with the third ones, ..."""
@@ -278,7 +238,7 @@ def _doubled(
     return each(lambda *parts: em.concat(parts, axis), *joined)
 
 
-def cumulative_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.Value:
+def cumulative_sum(em: Emitter, x: oir.Value, axis: int, *, reverse: bool) -> oir.Value:
     """CumSum; over long or symbolic axes of floats, CumSum in blocks of the same length plus the
     CumSum of the blocks' sums. Zeros fill the last block.
 
@@ -288,7 +248,7 @@ def cumulative_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.
     extent, before, behind = dims[axis], dims[:axis], dims[axis + 1 :]
     fits = isinstance(extent, int) and extent <= em.costs.cumulative_sum_terms
     if fits or dtype_of(x) not in FLOATS or not em.target.flags.naive_sums:
-        return _cum_sum(em, x, axis, prefix)
+        return _cum_sum(em, x, axis, reverse)
     blocks, length = _blocks(em, extent)
     room = product((blocks, length))
     if room != extent:
@@ -297,8 +257,8 @@ def cumulative_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.
         x = em.op("Pad", x, pads, em.scalar_like(0, x), em.i64([axis]), types=types)
     x = em.reshape(x, [*before, blocks, length, *behind])
     sums = em.ReduceSum(x, em.i64([axis + 1]), keepdims=1)
-    others = _cum_sum(em, sums, axis, Prefix(prefix.reverse, exclusive=True))
-    x = em.Add(_cum_sum(em, x, axis + 1, prefix), others)
+    others = _cum_sum(em, sums, axis, reverse, exclusive=True)
+    x = em.Add(_cum_sum(em, x, axis + 1, reverse), others)
     x = em.reshape(x, [*before, room, *behind])
     return em.slice(x, [0], [extent], axes=[axis])
 
@@ -315,8 +275,10 @@ def _blocks(em: Emitter, extent: Dim) -> tuple[Dim, Dim]:
     return em.extents.held_by(blocks), em.extents.held_by(length)
 
 
-def _cum_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.Value:
-    return em.CumSum(x, em.i64(axis), reverse=int(prefix.reverse), exclusive=int(prefix.exclusive))
+def _cum_sum(
+    em: Emitter, x: oir.Value, axis: int, reverse: bool, exclusive: bool = False
+) -> oir.Value:
+    return em.CumSum(x, em.i64(axis), reverse=int(reverse), exclusive=int(exclusive))
 
 
 # -- windows combined by a region without a name: element by element, in XLA's order ----------
@@ -350,8 +312,8 @@ class Fold:
         size = windows.size
         if len(windows.axes) == 1 and not (isinstance(size, int) and size <= LONGEST_FOLD):
             ((number, axis),) = windows.axes.items()
-            if axis.prefix is not None and not axis.prefix.exclusive:
-                return self._scanned(inits, tensors, number, axis.prefix.reverse)
+            if axis.scan_reverse is not None:
+                return self._scanned(inits, tensors, number, axis.scan_reverse)
         states, _ = windows.fold(tensors, inits, self._step)
         return each(lambda x: self.em.expand(x, windows.counts), states)
 

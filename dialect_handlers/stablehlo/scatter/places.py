@@ -129,9 +129,6 @@ class Places:
     @cached_property
     def clamped(self) -> list[oir.Value]:
         """The starts clamped to where a window lies inside."""
-        if self.constant is not None:
-            inside = np.clip(self.constant, 0, self._limit_array)
-            return [self._em.const(inside[..., k].copy()) for k in range(len(self.axes))]
         if self.are_inside:
             return self.starts
         pairs = zip(self.starts, self._limits, strict=True)
@@ -186,8 +183,8 @@ class Places:
         n = self._n
         if self.constant is None or not at_most(product(n.extents(n.windows)), CONSTANT_ELEMENTS):
             return False
-        grid = self._grid(n.windows, 1)
-        return bool(np.unique(grid).size == grid.size)
+        places = self._em.facts.elements(self.index(n.windows, len(n.dims)))
+        return places is not None and bool(np.unique(places).size == places.size)
 
     def index(self, layout: Sequence[Axis], depth: int) -> oir.Value:
         """The linear index, over the operand's first `depth` axes, that each element goes to.
@@ -197,8 +194,6 @@ class Places:
         """
         em, n = self._em, self._n
         rest, extents = product(n.dims[depth:]), n.extents(layout)
-        if self.constant is not None and at_most(product(extents), CONSTANT_ELEMENTS):
-            return em.const(np.broadcast_to(self._grid(layout, rest), fixed(extents)).copy())
         first = self._first(layout, depth)
         return em.expand(plus(em, first, self._offsets(layout, rest)), extents)
 
@@ -213,8 +208,6 @@ class Places:
         axes at their places in `layout` and extent 1 elsewhere."""
         em, n = self._em, self._n
         rest = product(n.dims[depth:])
-        if self.constant is not None:
-            return em.const(self._arranged_constant(layout, rest))
         terms = []
         for start, axis in zip(self.clamped, self.axes, strict=True):
             stride = quotient(n.strides[axis], rest)
@@ -223,22 +216,6 @@ class Places:
         if not terms:
             return em.const(np.zeros([1] * len(layout), np.int64))
         return self.spread(reduce(em.Add, terms), layout)
-
-    def _arranged_constant(self, layout: Sequence[Axis], rest: Dim) -> np.ndarray:
-        n = self._n
-        assert self.constant is not None
-        strides = [quotient(n.strides[axis], rest) for axis in self.axes]
-        clipped = np.clip(self.constant, 0, self._limit_array)
-        linear = (clipped * np.array(strides, np.int64)).sum(-1)
-        order = [axis.axis for axis in layout if isinstance(axis, Batch)]
-        dims = [n.batch[a.axis] if isinstance(a, Batch) else 1 for a in layout]
-        arranged: np.ndarray = linear.transpose(order).reshape(fixed(dims))
-        return arranged
-
-    def _grid(self, layout: Sequence[Axis], rest: Dim) -> np.ndarray:
-        """The linear index of every element, of extent 1 along axes that it does not depend on."""
-        offsets = [o for o in self._offsets(layout, rest) if isinstance(o, np.ndarray)]
-        return sum(offsets, start=self._arranged_constant(layout, rest))
 
     def _offsets(self, layout: Sequence[Axis], rest: Dim) -> list[np.ndarray | oir.Value]:
         """What each axis of the layout adds to the linear index."""
