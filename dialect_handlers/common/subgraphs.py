@@ -171,21 +171,14 @@ def _in_loop(
 # -- known scalars ----------------------------------------------------------------------------
 
 
-def known_integer(em: Emitter, value: MlirValue) -> np.ndarray | None:
-    """The content of a StableHLO value if it is an integer or boolean scalar known now."""
+def scalar_content(em: Emitter, value: MlirValue) -> np.ndarray | Extent | None:
+    """The content of a StableHLO value if it is an integer or boolean scalar known now, or the
+    extent that it holds."""
     parts = em.parts(value)
     if len(parts) != 1 or len(parts[0].shape or ()) or parts[0].dtype is None:
         return None
     content = em.facts.constant(parts[0])
-    if content is None or content.dtype.kind not in "iub":
-        return None
-    return content.reshape(())
-
-
-def scalar_content(em: Emitter, value: MlirValue) -> np.ndarray | Extent | None:
-    """The same, or the extent that an integer scalar holds."""
-    known, parts = known_integer(em, value), em.parts(value)
-    if known is not None or not em.has_symbols or len(parts) != 1 or shape_of(parts[0]):
-        return known
-    contents = contents_of(parts[0])
+    if content is not None and content.dtype.kind in "iub":
+        return content.reshape(())
+    contents = contents_of(parts[0]) if em.has_symbols else None
     return None if contents is None else Extent(contents.item())
