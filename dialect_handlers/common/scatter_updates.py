@@ -1,6 +1,7 @@
 """Combining updates into rows of a tensor: the second half of scatter and select_and_scatter.
 
 scatter_rows(...)      for updates with distinct targets
+scatter_last(...)      for overwriting updates with equal targets, of which the last one stays
 scatter_in_order(...)  for equal targets
 
 A runtime's ScatterND may work on rows in parallel without locks, so equal indices reorder writes
@@ -21,7 +22,7 @@ from jaxlib.mlir import ir
 from dialect_handlers.common.reductions import Function, combine
 from dialect_handlers.common.regions import Combiner, recognise_each
 from dialect_handlers.common.subgraphs import in_blocks, repeat, set_outputs
-from dialect_handlers.common.tensors import each
+from dialect_handlers.common.tensors import count_along, each
 from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.ir.dims import at_most, is_positive, product, quotient, total
 from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, rank_of, shape_of
@@ -121,6 +122,43 @@ def _results(
     whole = each(lambda x: em.slice(x, [0], [rows], axes=[0]), after)
     names = zip(region.combiners, before, whole, strict=True)
     return [old if name == Combiner.LHS else new for name, old, new in names]
+
+
+# -- the last row -----------------------------------------------------------------------------
+
+
+UPDATES_PER_ROW = 4
+"""Updates for each row of an operand from which on copying its rows once more is no cost."""
+
+
+def scatter_last(
+    em: Emitter,
+    xs: Sequence[Parts],
+    index: oir.Value,
+    updates: Sequence[Parts],
+    valid: oir.Value | None,
+) -> list[Parts]:
+    """The tensors with the last row of the updates for each of their rows, if there is one.
+
+    Only one integer for each update goes through a scatter in order. It takes the operands of
+    `scatter_in_order`.
+    """
+    rows, count = shape_of(xs[0][0])[0], shape_of(index)[0]
+    limit = em.extents.scalar(rows)
+    place = count_along(em, [rows if valid is None else total(rows, 1)], 0, T.INT64)
+    if valid is not None:
+        index = em.Where(valid, index, em.cast(limit, dtype_of(index)))
+    behind = em.Add(count_along(em, [count], 0, T.INT64), limit)
+    place = em.ScatterElements(place, index, behind, axis=0, reduction="max")
+    place = em.slice(place, [0], [rows])
+    if at_most(product((rows, UPDATES_PER_ROW)), count):
+        # Only the rows that stay are read.
+        last = em.Max(em.Sub(place, limit), em.i64(0))
+        written = em.cast(em.GreaterOrEqual(place, limit), T.INT64)
+        place = em.Add(count_along(em, [rows], 0, T.INT64), em.Mul(written, limit))
+        updates = each(lambda x: em.Gather(x, last, axis=0), updates)
+    # Where of the runtime may lose the sign of a zero.
+    return each(lambda x, update: em.Gather(em.concat([x, update], 0), place, axis=0), xs, updates)
 
 
 # -- rows in order ----------------------------------------------------------------------------

@@ -14,9 +14,11 @@ from dialect_handlers.common.dimension_numbers import (
 )
 from dialect_handlers.common.regions import promoted
 from dialect_handlers.common.scatter_updates import (
+    UPDATES_PER_ROW,
     Region,
     region_of,
     scatter_in_order,
+    scatter_last,
     scatter_rows,
     with_spare_row,
 )
@@ -99,14 +101,16 @@ def _scatter_rows(
     is_distinct: bool,
 ) -> list[Parts]:
     """Whole rows of the operand, which have its last axes: all at once if no two windows overlap,
-    else one after the other, or single elements."""
-    depth, at_once, layout = n.depth, 0, list(n.windows)
+    else the last one, or one after the other, or single elements."""
+    depth, at_once, only_last, layout = n.depth, 0, False, list(n.windows)
     if not is_distinct:
         count = product(n.extents(_counted(layout, depth)))
         at_once = rows_at_once(em.costs, region, _joined(n, depth), count)
-        depth = depth if at_once else len(n.dims)
+        only_last = keeps_few(region, _joined(n, depth), count, at_once)
+        is_whole = at_once or only_last
+        depth = depth if is_whole else len(n.dims)
         # Row-major order need be that of the windows only where these can meet.
-        if at_once or n.overlaps_shifted or None in region.combiners:
+        if is_whole or n.overlaps_shifted or None in region.combiners:
             layout = n.window_order
     counted = _counted(layout, depth)
     count, dims = product(n.extents(counted)), _joined(n, depth)
@@ -125,6 +129,8 @@ def _scatter_rows(
     given = em, region, rows, em.reshape(index, [count]), news, valid
     if is_distinct:
         results = scatter_rows(*given)
+    elif only_last:
+        results = scatter_last(em, rows, *given[3:])
     else:
         trips = product(n.batch[axis] for axis in n.free)
         results = scatter_in_order(*given, trips=trips, at_once=at_once)
@@ -169,3 +175,17 @@ def rows_at_once(costs: Costs, region: Region, dims: Sequence[Dim], count: Dim) 
     fewest = -(-count // most)
     blocks = range(fewest, fewest + max(fewest // _MORE_BLOCKS, 2) + 1)
     return next((count // n for n in blocks if count % n == 0), most)
+
+
+def keeps_few(region: Region, dims: Sequence[Dim], count: Dim, at_once: int) -> bool:
+    """Whether `scatter_last` is better than `scatter_in_order`: rows are overwritten, and there are
+    many of them or no ScatterND works in order.
+
+    Args:
+        dims: Extents of the operand, whose first axis counts rows.
+        count: Rows of the updates.
+        at_once: The result of `rows_at_once`.
+    """
+    if not region.replaces or product(dims[1:]) == 1 or at_once == count:
+        return False
+    return not at_once or at_most(product((dims[0], UPDATES_PER_ROW)), count)
