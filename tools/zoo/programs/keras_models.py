@@ -44,28 +44,6 @@ def keras_mobilenet_v3() -> Built:
 
 
 @program("keras")
-def keras_efficientnet() -> Built:
-    """Keras: EfficientNetB0, 64²."""
-    return _keras(
-        lambda keras: keras.applications.EfficientNetB0(
-            input_shape=(64, 64, 3), weights=None, classes=10, classifier_activation=None
-        ),
-        normal(1, 64, 64, 3),
-    )
-
-
-@program("keras")
-def keras_densenet() -> Built:
-    """Keras: DenseNet121, 64²."""
-    return _keras(
-        lambda keras: keras.applications.DenseNet121(
-            input_shape=(64, 64, 3), weights=None, classes=10, classifier_activation=None
-        ),
-        normal(1, 64, 64, 3),
-    )
-
-
-@program("keras")
 def keras_densenet_constants() -> Built:
     """Keras: DenseNet121, 64², its weights and statistics constants of the program."""
     return _keras(
@@ -105,22 +83,6 @@ def keras_autoencoder() -> Built:
 
 
 @program("keras")
-def keras_group_norms() -> Built:
-    """Keras: convolutions with group normalization between them."""
-
-    def build(keras):
-        layers = keras.layers
-        blocks = [
-            (layers.Conv2D(16, 3, padding="same"), layers.GroupNormalization(4),
-             layers.Activation("silu"))
-            for _ in range(3)
-        ]  # fmt: skip
-        return keras.Sequential([each for block in blocks for each in block])
-
-    return _keras(build, normal(2, 16, 16, 3))
-
-
-@program("keras")
 def keras_channels_first() -> Built:
     """Keras: ConvNeXt's blocks with channels first, normalized along the channels."""
 
@@ -145,20 +107,6 @@ def keras_simple_rnn() -> Built:
         return keras.Sequential([rnn, keras.layers.Dense(3)])
 
     return _keras(build, normal(3, 12, 5))
-
-
-@program("keras")
-def keras_recurrent() -> Built:
-    """Keras: embedding with a mask, bidirectional LSTM, ConvLSTM's one-dimensional sibling."""
-
-    def build(keras):
-        layers = keras.layers
-        tokens = keras.Input((10,), dtype="int32")
-        x = layers.Embedding(20, 8, mask_zero=True)(tokens)
-        x = layers.Bidirectional(layers.LSTM(6, return_sequences=True))(x)
-        return keras.Model(tokens, layers.Dense(3)(layers.GRU(5)(x)))
-
-    return _keras(build, tokens(3, 10, bound=20))
 
 
 @program("keras")
@@ -191,27 +139,6 @@ def keras_hub_gemma() -> Built:
             hidden_dim=32,
             intermediate_dim=64,
             head_dim=8,
-        )
-
-    inputs = {"token_ids": tokens(1, 8, bound=64), "padding_mask": jnp.ones((1, 8), jnp.int32)}
-    return _keras(build, inputs)
-
-
-@program("keras-hub", needs=("keras",))
-def keras_hub_deberta() -> Built:
-    """KerasHub: the backbone of DeBERTaV3, with its disentangled attention."""
-
-    def build(keras):
-        import keras_hub
-
-        return keras_hub.models.DebertaV3Backbone(
-            vocabulary_size=64,
-            num_layers=2,
-            num_heads=4,
-            hidden_dim=32,
-            intermediate_dim=64,
-            max_sequence_length=16,
-            bucket_size=8,
         )
 
     inputs = {"token_ids": tokens(1, 8, bound=64), "padding_mask": jnp.ones((1, 8), jnp.int32)}

@@ -41,17 +41,6 @@ def interpax_signal() -> Built:
     return signal, (_places(200_000, 2), normal(1000))
 
 
-@program("jaxlie")
-def jaxlie_twists() -> Built:
-    """Velocities of 5,000 rigid bodies in the frame of the world."""
-    import jaxlie
-
-    def twists(logarithms, velocities):
-        return jax.vmap(lambda w, v: jaxlie.SE3.exp(w).adjoint() @ v)(logarithms, velocities)
-
-    return twists, (normal(5000, 6), normal(5000, 6, seed=1))
-
-
 @program("jraph")
 def jraph_walks() -> Built:
     """Walks of four steps between 200 nodes of a graph, counted."""
@@ -67,19 +56,6 @@ def jraph_walks() -> Built:
         return pairs @ pairs
 
     return walks, (senders, receivers)
-
-
-@program("numpyro")
-def numpyro_counts() -> Built:
-    """The log likelihood of 100,000 counts whose means are given: negative binomial."""
-    from numpyro import distributions
-
-    def likelihood(means, concentration, counts):
-        return distributions.NegativeBinomial2(means, concentration).log_prob(counts).sum()
-
-    rng = np.random.default_rng(3)
-    means = jnp.asarray(rng.uniform(1, 40, 100_000), jnp.float32)
-    return likelihood, (means, jnp.float32(3.5), jnp.asarray(rng.poisson(means), jnp.int32))
 
 
 @program("numpyro")

@@ -9,22 +9,6 @@ from tools.zoo.arrays import normal
 from tools.zoo.program import Built, program
 
 
-@program("flax")
-def linen_transformer_block() -> Built:
-    """Flax Linen: multi-head attention, layer norm, a dense block, with its loss's gradient."""
-    import flax.linen as nn
-
-    class Block(nn.Module):
-        @nn.compact
-        def __call__(self, x):
-            x = x + nn.MultiHeadDotProductAttention(4, use_bias=False)(nn.LayerNorm()(x))
-            return x + nn.Dense(16)(nn.gelu(nn.Dense(32)(nn.LayerNorm()(x))))
-
-    model, x = Block(), normal(2, 6, 16)
-    params = model.init(jax.random.PRNGKey(0), x)
-    return jax.value_and_grad(lambda p, x: jnp.mean(model.apply(p, x) ** 2)), (params, x)
-
-
 @program("flax", needs=("optax",))
 def linen_mnist_step() -> Built:
     """Flax Linen: a training step of the convolutional network of Flax's MNIST example."""
@@ -70,17 +54,6 @@ def linen_group_norm() -> Built:
     model, x = Mixer(), normal(2, 16, 16, 16)
     params = model.init(jax.random.PRNGKey(0), x)
     return model.apply, (params, x)
-
-
-@program("flax")
-def linen_bidirectional_rnn() -> Built:
-    """Flax Linen: a bidirectional recurrent network of GRU and LSTM cells, with lengths."""
-    import flax.linen as nn
-
-    model = nn.Bidirectional(nn.RNN(nn.GRUCell(8)), nn.RNN(nn.OptimizedLSTMCell(8)))
-    x, lengths = normal(3, 7, 5), jnp.asarray([7, 4, 2], jnp.int32)
-    params = model.init(jax.random.PRNGKey(0), x)
-    return lambda p, x, n: model.apply(p, x, seq_lengths=n), (params, x, lengths)
 
 
 @program("flax")
@@ -187,48 +160,6 @@ def haiku_conv_lstm() -> Built:
     net = hk.without_apply_rng(hk.transform(network))
     x = normal(4, 2, 8, 8, 3)
     return net.apply, (net.init(jax.random.PRNGKey(0), x), x)
-
-
-@program("equinox")
-def equinox_vision_transformer() -> Built:
-    """Equinox: patches, attention, layer norm, dropout with a key, vmapped over a batch."""
-    import equinox as eqx
-
-    class Layer(eqx.Module):
-        attention: eqx.nn.MultiheadAttention
-        mlp: eqx.nn.MLP
-        norm: eqx.nn.LayerNorm
-        drop: eqx.nn.Dropout
-
-        def __init__(self, key):
-            a, b = jax.random.split(key)
-            self.attention = eqx.nn.MultiheadAttention(4, 16, key=a)
-            self.mlp = eqx.nn.MLP(16, 16, 32, 1, jax.nn.gelu, key=b)
-            self.norm = eqx.nn.LayerNorm(16)
-            self.drop = eqx.nn.Dropout(0.1)
-
-        def __call__(self, x, key):
-            y = jax.vmap(self.norm)(x)
-            x = x + self.drop(self.attention(y, y, y), key=key)
-            return x + jax.vmap(self.mlp)(x)
-
-    patches = eqx.nn.Conv2d(3, 16, 4, 4, key=jax.random.PRNGKey(0))
-    layers = eqx.filter_vmap(Layer)(jax.random.split(jax.random.PRNGKey(1), 3))
-    params, static = eqx.partition((patches, layers), eqx.is_array)
-
-    def apply(params, images, keys):
-        patches, layers = eqx.combine(params, static)
-        arrays, rest = eqx.partition(layers, eqx.is_array)
-
-        def one(image, key):
-            x = patches(image).reshape(16, -1).T
-            step = lambda x, layer: (eqx.combine(layer, rest)(x, key), None)  # noqa: E731
-            return jax.lax.scan(step, x, arrays)[0].mean(0)
-
-        return jax.vmap(one)(images, keys)
-
-    keys = jax.random.split(jax.random.PRNGKey(2), 2)
-    return apply, (params, normal(2, 3, 16, 16), keys)
 
 
 @program("equinox")

@@ -11,30 +11,6 @@ from tools.zoo.program import Built, program
 
 
 @program("optax")
-def optax_chain() -> Built:
-    """A step of AdamW, clipped, scheduled, averaged, beside Lion and Adafactor."""
-    import optax
-
-    schedule = optax.warmup_cosine_decay_schedule(0.0, 1e-2, 10, 100)
-    optimizers = (
-        optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(schedule), optax.ema(0.9)),
-        optax.lion(1e-3),
-        optax.adafactor(1e-3),
-        optax.sm3(1e-2),
-    )
-    params = {"w": normal(130, 130), "b": normal(8)}
-    states = [item.init(params) for item in optimizers]
-
-    def step(params, states, gradient):
-        return [
-            item.update(gradient, state, params)
-            for item, state in zip(optimizers, states, strict=True)
-        ]
-
-    return step, (params, states, jax.tree.map(jnp.sin, params))
-
-
-@program("optax")
 def optax_lbfgs() -> Built:
     """Eight iterations of L-BFGS with a zoom line search on the Rosenbrock function."""
     import optax

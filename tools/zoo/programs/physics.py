@@ -192,17 +192,3 @@ def jaxlie_chain() -> Built:
     rng = np.random.default_rng(0)
     tangents = jnp.asarray(rng.normal(size=(4, 6)) * 0.3, jnp.float32)
     return step, (tangents, jnp.asarray(rng.normal(size=6) * 0.3, jnp.float32))
-
-
-@program("jaxlie")
-def jaxlie_rotations() -> Built:
-    """A batch of rotations from roll, pitch and yaw, applied to points."""
-    import jaxlie
-
-    def rotate(angles, points):
-        rotation = jax.vmap(lambda a: jaxlie.SO3.from_rpy_radians(*a))(angles)
-        return jax.vmap(lambda r, x: r @ x)(rotation, points), rotation.wxyz, rotation.log()
-
-    rng = np.random.default_rng(0)
-    angles, points = (jnp.asarray(rng.normal(size=(64, 3)), jnp.float32) for _ in range(2))
-    return rotate, (angles, points)

@@ -37,26 +37,6 @@ def blackjax_nuts() -> Built:
 
 
 @program("blackjax")
-def blackjax_hmc() -> Built:
-    """Twenty steps of Hamiltonian Monte Carlo."""
-    import blackjax
-
-    sampler = blackjax.hmc(
-        _banana, step_size=0.2, inverse_mass_matrix=jnp.ones(2), num_integration_steps=8
-    )
-    return _sampled(sampler.step, sampler.init(jnp.asarray([0.5, 0.2])), 20)
-
-
-@program("blackjax")
-def blackjax_mala() -> Built:
-    """Twenty steps of the Metropolis-adjusted Langevin algorithm."""
-    import blackjax
-
-    sampler = blackjax.mala(_banana, 0.1)
-    return _sampled(sampler.step, sampler.init(jnp.asarray([0.5, 0.2])), 20)
-
-
-@program("blackjax")
 def blackjax_smc() -> Built:
     """One step of tempered sequential Monte Carlo with systematic resampling."""
     import blackjax
@@ -96,23 +76,6 @@ def _regression(x, y=None):
 
 
 @program("numpyro")
-def numpyro_potential() -> Built:
-    """The potential energy of a Bayesian regression in unconstrained space, and its gradient."""
-    from numpyro.infer.util import initialize_model
-
-    x = normal(20, 3)
-    y = x @ jnp.asarray([1.0, -2.0, 0.5]) + 0.1 * normal(20, seed=1)
-    info = initialize_model(
-        jax.random.PRNGKey(0), _regression, model_args=(x, y), dynamic_args=True
-    )
-
-    def energy(params, x, y):
-        return jax.value_and_grad(info.potential_fn(x, y))(params)
-
-    return energy, (info.param_info.z, x, y)
-
-
-@program("numpyro")
 def numpyro_nuts() -> Built:
     """Two samples by NUTS for the same regression."""
     from numpyro.infer import NUTS
@@ -149,29 +112,6 @@ def numpyro_svi() -> Built:
     return update, (state, x, y)
 
 
-@program("numpyro")
-def numpyro_predictive() -> Built:
-    """Draws from the prior of an HMM-like mixture with several distributions."""
-    import numpyro
-    import numpyro.distributions as dist
-    from numpyro.handlers import seed, trace
-
-    def model():
-        p = numpyro.sample("p", dist.Dirichlet(jnp.ones(3)))
-        z = numpyro.sample("z", dist.Categorical(p).expand([8]))
-        r = numpyro.sample("r", dist.Gamma(2.0, 3.0).expand([8]))
-        numpyro.sample("k", dist.Poisson(2.0 + r))
-        numpyro.sample("t", dist.StudentT(4.0, z.astype(jnp.float32), r))
-        numpyro.sample("m", dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2) * 2))
-
-    def draw(key):
-        found = trace(seed(model, key)).get_trace()
-        sites = [(site["value"], site["fn"]) for site in found.values()]
-        return [(value, density.log_prob(value)) for value, density in sites]
-
-    return draw, (jax.random.PRNGKey(0),)
-
-
 @program("distrax", needs=("tfp-nightly",))
 def distrax_flow() -> Built:
     """Density and samples of a chain of bijectors, masked couplings with rational splines."""
@@ -197,22 +137,6 @@ def distrax_flow() -> Built:
         return flow(w).sample_and_log_prob(seed=key, sample_shape=(16,))
 
     return use, (w, jax.random.PRNGKey(0))
-
-
-@program("distrax", needs=("tfp-nightly",))
-def distrax_hmm() -> Built:
-    """Forward, backward and Viterbi of a hidden Markov model with normal observations."""
-    import distrax
-
-    def infer(transition, means, observed):
-        model = distrax.HMM(
-            distrax.Categorical(logits=jnp.zeros(3)),
-            distrax.Categorical(logits=transition),
-            distrax.Normal(means, 1.0),
-        )
-        return model.forward_backward(observed), model.viterbi(observed)
-
-    return infer, (normal(3, 3), jnp.asarray([-1.0, 0.0, 2.0]), normal(12, seed=1))
 
 
 @program("tfp-nightly")
@@ -260,21 +184,6 @@ def tfp_special() -> Built:
 
     p = jnp.asarray(np.random.default_rng(2).uniform(0.1, 3.0, 16), jnp.float32)
     return special, (normal(16), p)
-
-
-@program("tfp-nightly")
-def tfp_linear_gaussian() -> Built:
-    """The log-likelihood of a local linear trend by the Kalman filter."""
-    from tensorflow_probability.substrates import jax as tfp
-
-    def likelihood(series, scales):
-        model = tfp.sts.LocalLinearTrend(observed_time_series=series)
-        ssm = model.make_state_space_model(
-            24, {"level_scale": scales[0], "slope_scale": scales[1]}, initial_step=0
-        )
-        return ssm.log_prob(series[:, None])
-
-    return likelihood, (jnp.cumsum(normal(24)), jnp.asarray([0.3, 0.1]))
 
 
 @program("dynamax", needs=("tfp-nightly",))
@@ -325,32 +234,3 @@ def flowjax_masked_autoregressive() -> Built:
         return flow.log_prob(x), flow.sample(key, (4,))
 
     return use, (params, normal(8, 3), jax.random.key(1))
-
-
-@program(
-    "flowjax",
-    tolerance=1e-5,
-    reason="the splines' bins amplify the rounding of the runtime's Softmax; 6e-7 without it",
-)
-def flowjax_spline_coupling() -> Built:
-    """The training loss of a coupling flow with rational-quadratic splines, with gradients."""
-    import equinox as eqx
-    from flowjax.bijections import RationalQuadraticSpline
-    from flowjax.distributions import StandardNormal
-    from flowjax.flows import coupling_flow
-    from flowjax.train.losses import MaximumLikelihoodLoss
-
-    flow = coupling_flow(
-        jax.random.key(0),
-        base_dist=StandardNormal((3,)),
-        transformer=RationalQuadraticSpline(knots=4, interval=3),
-        flow_layers=2,
-        nn_width=12,
-    )
-    params, static = eqx.partition(flow, eqx.is_inexact_array)
-    loss = MaximumLikelihoodLoss()
-
-    def step(params, x):
-        return jax.value_and_grad(lambda p: loss(p, static, x))(params)
-
-    return step, (params, normal(8, 3))

@@ -41,23 +41,6 @@ def pennylane_circuit() -> Built:
     return jax.value_and_grad(circuit), (normal(2, 4, 3), normal(4, seed=1))
 
 
-@program("pennylane")
-def pennylane_state() -> Built:
-    """The state and probabilities of a circuit with controlled and multi-qubit gates."""
-    import pennylane as qml
-
-    @qml.qnode(qml.device("default.qubit", wires=3), interface="jax")
-    def circuit(x):
-        qml.Hadamard(0)
-        qml.CRY(x[0], [0, 1])
-        qml.Toffoli([0, 1, 2])
-        qml.IsingXX(x[1], [1, 2])
-        qml.QFT([0, 1, 2])
-        return qml.state(), qml.probs([0, 2])
-
-    return circuit, (normal(2),)
-
-
 @program("dynamiqs")
 def dynamiqs_lindblad() -> Built:
     """A driven, lossy cavity: the Lindblad equation by adaptive Tsit5."""
@@ -78,20 +61,6 @@ def dynamiqs_lindblad() -> Built:
         return result.expects
 
     return solve, (jnp.float32(0.3), jnp.float32(0.2))
-
-
-@program("dynamiqs")
-def dynamiqs_expm() -> Built:
-    """Propagators of a Hamiltonian by the matrix exponential, and a state's fidelity."""
-    import dynamiqs as dq
-
-    def solve(x):
-        hamiltonian = x[0] * dq.sigmax() + x[1] * dq.sigmaz()
-        times = jnp.linspace(0.0, 1.0, 4)
-        result = dq.sepropagator(hamiltonian, times, progress_meter=False)
-        return result.propagators.to_jax()
-
-    return solve, (normal(2),)
 
 
 @program("netket", x64=True)

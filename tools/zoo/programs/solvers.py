@@ -6,7 +6,6 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from tools.zoo.arrays import normal
 from tools.zoo.program import Built, program
@@ -98,57 +97,19 @@ def diffrax_neural_ode_gradient() -> Built:
 
 
 @program("diffrax")
-def diffrax_sde() -> Built:
-    """A geometric Brownian motion by the Euler-Heun method on a virtual Brownian tree."""
-    return partial(_geometric_brownian_motion, 1e-2, 0.05), (jax.random.PRNGKey(0), jnp.ones(2))
-
-
-@program("diffrax")
 def diffrax_sde_step() -> Built:
-    """The same motion with a step that is an argument: the number of steps is not known."""
-    args = (jnp.float32(0.05), jax.random.PRNGKey(0), jnp.ones(2))
-    return partial(_geometric_brownian_motion, 1e-2), args
-
-
-@program("diffrax")
-def diffrax_sde_fine() -> Built:
-    """The same with a finer tree, of ten levels."""
-    args = (jnp.float32(0.05), jax.random.PRNGKey(0), jnp.ones(2))
-    return partial(_geometric_brownian_motion, 1e-3), args
-
-
-@program("diffrax")
-def diffrax_sde_wide() -> Built:
-    """The same with the finer tree and 64 components."""
-    args = (jnp.float32(0.05), jax.random.PRNGKey(0), jnp.ones(64))
-    return partial(_geometric_brownian_motion, 1e-3), args
-
-
-def _geometric_brownian_motion(tolerance, step, key, y0):
+    """A geometric Brownian motion, Euler-Heun, on a virtual Brownian tree; the step is an argument."""
     import diffrax
 
-    noise = diffrax.VirtualBrownianTree(0.0, 1.0, tol=tolerance, shape=y0.shape, key=key)
-    terms = diffrax.MultiTerm(
-        diffrax.ODETerm(lambda t, y, args: 0.1 * y),
-        diffrax.ControlTerm(lambda t, y, args: jnp.diag(0.3 * y), noise),
-    )
-    return diffrax.diffeqsolve(terms, diffrax.EulerHeun(), 0.0, 1.0, step, y0).ys
+    def solve(step, key, y0):
+        noise = diffrax.VirtualBrownianTree(0.0, 1.0, tol=1e-2, shape=y0.shape, key=key)
+        terms = diffrax.MultiTerm(
+            diffrax.ODETerm(lambda t, y, args: 0.1 * y),
+            diffrax.ControlTerm(lambda t, y, args: jnp.diag(0.3 * y), noise),
+        )
+        return diffrax.diffeqsolve(terms, diffrax.EulerHeun(), 0.0, 1.0, step, y0).ys
 
-
-@program("optimistix")
-def optimistix_newton() -> Built:
-    """Newton's method on a system of two equations."""
-    import optimistix as optx
-
-    def root(y, args):
-        a, b = y
-        return jnp.stack([jnp.tanh(a) + b * args - 0.1, a**2 - jnp.tanh(b + 1)])
-
-    solver = optx.Newton(rtol=1e-5, atol=1e-5)
-    return (
-        lambda y, c: optx.root_find(root, solver, y, args=c, throw=False).value,
-        (jnp.asarray([0.1, 0.2]), jnp.float32(0.8)),
-    )
+    return solve, (jnp.float32(0.05), jax.random.PRNGKey(0), jnp.ones(2))
 
 
 @program("optimistix")
@@ -218,18 +179,6 @@ def lineax_direct() -> Built:
     return solve, (normal(8, 8) + 4 * jnp.eye(8), normal(8, seed=1))
 
 
-@program("lineax")
-def lineax_gmres() -> Built:
-    """GMRES on an operator that is a Jacobian."""
-    import lineax as lx
-
-    def solve(x, b):
-        operator = lx.JacobianLinearOperator(lambda y, _: y + 0.1 * jnp.sin(y[::-1]), x)
-        return lx.linear_solve(operator, b, lx.GMRES(rtol=1e-5, atol=1e-5), throw=False).value
-
-    return solve, (normal(16), normal(16, seed=1))
-
-
 @program("jaxopt", sample=True)
 def jaxopt_lbfgs() -> Built:
     """Logistic regression by L-BFGS with its zoom line search, 20 iterations."""
@@ -242,21 +191,6 @@ def jaxopt_lbfgs() -> Built:
     x = normal(64, 8)
     y = jnp.sign(x @ normal(8, seed=1) + 0.5 * normal(64, seed=2))
     return lambda w, x, y: solver.run(w, x, y).params, (jnp.zeros(8), x, y)
-
-
-@program("jaxopt")
-def jaxopt_projected_gradient() -> Built:
-    """Nonnegative least squares on the simplex by projected gradients."""
-    import jaxopt
-
-    solver = jaxopt.ProjectedGradient(
-        jaxopt.objective.least_squares, jaxopt.projection.projection_simplex, maxiter=50
-    )
-    return lambda w, a, b: solver.run(w, 1.0, data=(a, b)).params, (
-        jnp.full(8, 1 / 8),
-        normal(16, 8),
-        normal(16, seed=1),
-    )
 
 
 @program("jaxopt")
@@ -308,20 +242,6 @@ def interpax_splines() -> Built:
 
     x = jnp.linspace(0, 1, 12)
     return interpolate, (jnp.linspace(0.01, 0.99, 40), x, jnp.sin(6 * x))
-
-
-@program("interpax")
-def interpax_surface() -> Built:
-    """Two-dimensional cubic interpolation, periodic in one direction."""
-    import interpax
-
-    def interpolate(xq, yq, x, y, f):
-        return interpax.interp2d(xq, yq, x, y, f, "cubic", period=(None, 2 * np.pi))
-
-    rng = np.random.default_rng(0)
-    xq, yq = (jnp.asarray(rng.uniform(0, s, 50), jnp.float32) for s in (1, 6))
-    x, y = jnp.linspace(0, 1, 8), jnp.linspace(0, 2 * np.pi, 10, endpoint=False)
-    return interpolate, (xq, yq, x, y, normal(8, 10))
 
 
 @program("ott-jax")

@@ -23,16 +23,6 @@ def transformers_bert() -> Built:
 
 
 @program("transformers")
-def transformers_gpt2() -> Built:
-    """Transformers (Flax): GPT-2, two layers."""
-    import transformers
-
-    config = transformers.GPT2Config(64, 16, 32, 2, 4)
-    model = transformers.FlaxGPT2LMHeadModel(config, input_shape=(1, 8), seed=0)
-    return lambda p, i: model(i, params=p).logits, (model.params, tokens(2, 8, bound=64))
-
-
-@program("transformers")
 def transformers_llama() -> Built:
     """Transformers (Flax): Llama with grouped queries, two layers."""
     import transformers
@@ -48,30 +38,6 @@ def transformers_llama() -> Built:
     )
     model = transformers.FlaxLlamaForCausalLM(config, input_shape=(1, 8), seed=0)
     return lambda p, i: model(i, params=p).logits, (model.params, tokens(2, 8, bound=64))
-
-
-@program("transformers")
-def transformers_bart() -> Built:
-    """Transformers (Flax): BART, encoder and decoder."""
-    import transformers
-
-    config = transformers.BartConfig(
-        vocab_size=64,
-        d_model=32,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=64,
-        decoder_ffn_dim=64,
-        max_position_embeddings=16,
-    )
-    model = transformers.FlaxBartForConditionalGeneration(config, input_shape=(1, 8), seed=0)
-
-    def apply(params, given, decoder):
-        return model(given, decoder_input_ids=decoder, params=params).logits
-
-    return apply, (model.params, tokens(2, 8, bound=64), tokens(2, 5, bound=64))
 
 
 @program("transformers")
@@ -95,16 +61,6 @@ def transformers_wav2vec2() -> Built:
     )
     model = transformers.FlaxWav2Vec2ForCTC(config, input_shape=(1, 400), seed=0)
     return lambda p, x: model(x, params=p).logits, (model.params, normal(1, 400))
-
-
-@program("transformers")
-def transformers_vit() -> Built:
-    """Transformers (Flax): ViT classifying an image of 32²."""
-    import transformers
-
-    config = transformers.ViTConfig(32, 2, 4, 64, image_size=32, patch_size=8)
-    model = transformers.FlaxViTForImageClassification(config, input_shape=(1, 32, 32, 3), seed=0)
-    return lambda p, x: model(x, params=p).logits, (model.params, normal(1, 3, 32, 32))
 
 
 @program("transformers")
