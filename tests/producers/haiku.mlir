@@ -1,4 +1,4 @@
-// python -m tools.producers haiku: dm-haiku 0.0.17, jax 0.10.2
+// By dm-haiku 0.0.17, jax 0.10.2
 module @jit__lambda attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
   func.func public @main(%arg0: tensor<2xui32>, %arg1: tensor<2x5x4xf32>) -> (tensor<2x5x3xf32> {jax.result_info = "result[0]"}, tensor<1x1x6xf32> {jax.result_info = "result[1]['batch_norm/~/mean_ema']['average']"}, tensor<i32> {jax.result_info = "result[1]['batch_norm/~/mean_ema']['counter']"}, tensor<1x1x6xf32> {jax.result_info = "result[1]['batch_norm/~/mean_ema']['hidden']"}, tensor<1x1x6xf32> {jax.result_info = "result[1]['batch_norm/~/var_ema']['average']"}, tensor<i32> {jax.result_info = "result[1]['batch_norm/~/var_ema']['counter']"}, tensor<1x1x6xf32> {jax.result_info = "result[1]['batch_norm/~/var_ema']['hidden']"}) {
     %c = stablehlo.constant dense<0> : tensor<i32>

@@ -1,4 +1,4 @@
-// python -m tools.producers.tensorflow: tensorflow 2.21.0
+// By tensorflow 2.21.0
 #loc1 = loc("lhs.2")
 #loc2 = loc("rhs.2")
 #loc4 = loc("x.1")

@@ -1,4 +1,4 @@
-// python -m tools.producers.tensorflow: tensorflow 2.21.0
+// By tensorflow 2.21.0
 #loc1 = loc("XLA_Args")
 #loc3 = loc("tensorflow/python/framework/ops.py":1221:0)
 #loc7 = loc("inputs.2")

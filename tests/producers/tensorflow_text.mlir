@@ -1,4 +1,4 @@
-// python -m tools.producers.tensorflow: tensorflow 2.21.0
+// By tensorflow 2.21.0
 #loc1 = loc("Softmax")
 #loc2 = loc("x.1")
 #loc3 = loc("y.1")

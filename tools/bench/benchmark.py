@@ -18,14 +18,10 @@ class Benchmark:
         title: What is computed, and the sizes; the first cell of its row.
         build: Gives the function and its arguments.
         goal: The ratio of our time to XLA's that the project wants to keep; None for none.
-        to_twin: The same for the time of the twin (`tools.twins`); None if there is no twin.
         binds: Whether the first argument holds parameters, which become part of the model.
-        zoo: The program of `tools.zoo` that it is, which runs in that program's environment.
     """
 
     title: str
     build: Callable[[], Any]
     goal: float | None = None
-    to_twin: float | None = None
     binds: bool = False
-    zoo: str = ""

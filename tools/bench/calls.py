@@ -6,7 +6,6 @@ slower, and none makes them faster.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -21,7 +20,6 @@ from tools.bench.benchmark import Benchmark, Built
 from tools.examples import load
 
 COLUMNS = ("session.run µs", "OnnxProgram µs", "hlo2onnx.runtime µs", "program.step µs")
-FIGURE = "OnnxProgram µs"
 ROUNDS = 7
 SECONDS = 0.05
 X = np.ones((4, 3), np.float32)
@@ -49,7 +47,7 @@ def decode() -> Built:
     return jax.jit(function, donate_argnums=1), args
 
 
-def measure(name: str, benchmark: Benchmark, given: argparse.Namespace) -> dict[str, str]:
+def measure(benchmark: Benchmark) -> dict[str, str]:
     """Times the same call in each way."""
     import hlo2onnx
     import hlo2onnx.runtime

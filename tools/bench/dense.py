@@ -1,4 +1,4 @@
-"""Dense networks with twins in PyTorch, and programs with loops, draws and sorts."""
+"""Dense networks, and programs with loops, draws and sorts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,6 @@ import numpy as np
 from tools.bench.benchmark import Benchmark, Built
 from tools.examples import load
 
-COLUMNS = (
-    *("ours ms", "ours / twin", "twin limit", "ours / XLA", "XLA limit", "peer / ours"),
-    *("nodes", "twin's", "peer's", "translation s", "max error"),
-)
 CLASSES = 10
 GPT2 = {"layers": 6, "width": 384, "heads": 6, "tokens": 128, "vocab": 512}
 
@@ -101,34 +97,27 @@ def example(name: str, **sizes: Any) -> Callable[[], Built]:
 
 
 BENCHMARKS: Mapping[str, Benchmark] = {
-    "resnet18": Benchmark("ResNet-18, NHWC, 224²", example("resnet18", size=224), to_twin=1.05),
-    "mobilenet": Benchmark(
-        "MobileNet-like, swish, 128²", example("mobilenet", size=128), to_twin=1.15
-    ),
-    "vit": Benchmark(
-        "ViT-S/16, 6 layers", example("vit", layers=6, width=384, heads=6, size=224), to_twin=1.02
-    ),
+    "resnet18": Benchmark("ResNet-18, NHWC, 224²", example("resnet18", size=224)),
+    "mobilenet": Benchmark("MobileNet-like, swish, 128²", example("mobilenet", size=128)),
+    "vit": Benchmark("ViT-S/16, 6 layers", example("vit", layers=6, width=384, heads=6, size=224)),
     "gpt2_prefill": Benchmark(
         "GPT-2 prefill, 6 × 384, 128 tokens",
         example("gpt2_prefill", **GPT2),
-        to_twin=1.05,
         binds=True,
     ),
     "gpt2_decode": Benchmark(
-        "its decode step with a KV cache", example("gpt2_decode", **GPT2), to_twin=1.10, binds=True
+        "its decode step with a KV cache", example("gpt2_decode", **GPT2), binds=True
     ),
     "decoder": Benchmark(
         "rotary/RMSNorm/GQA/SwiGLU, 4 × 512, 64 tokens",
         example("decoder", layers=4, width=512, tokens=64),
-        to_twin=1.05,
     ),
     "lstm": Benchmark(
         "LSTM, 256 steps, batch 4, width 128",
         example("lstm", steps=256, batch=4, width=128),
-        to_twin=1.10,
         binds=True,
     ),
-    "unet": Benchmark("U-Net, 64²", example("unet", size=64), to_twin=1.05),
+    "unet": Benchmark("U-Net, 64²", example("unet", size=64)),
     "mlp": Benchmark(
         "RL policy, MLP 512/256/128", example("mlp", hidden=(512, 256, 128)), goal=0.4
     ),

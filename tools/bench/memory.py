@@ -6,7 +6,6 @@ weights; its pages count as resident, although the system can drop them.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,6 @@ from tools.examples import load
 
 STEPS = ("lower", "translate", "save", "load", "verify")
 COLUMNS = tuple(f"{step} {unit}" for step in STEPS for unit in ("s", "peak MB"))
-FIGURE = "save peak MB"
 WIDTH, TOKENS, WEIGHTS = 2048, 16, 2_600_000_000
 
 
@@ -39,7 +37,7 @@ def decoder(captured: bool) -> tuple[Any, Any, np.ndarray]:
     return example.decoder, layers, x
 
 
-def measure(name: str, benchmark: Benchmark, given: argparse.Namespace) -> dict[str, str]:
+def measure(benchmark: Benchmark) -> dict[str, str]:
     """Translates, saves, loads and verifies."""
     import hlo2onnx
     from hlo2onnx.runtime.sessions import OrtProgram

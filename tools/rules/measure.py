@@ -17,7 +17,6 @@ import onnxruntime
 import hlo2onnx
 from hlo2onnx.command.slow_parts import known_trips
 from hlo2onnx.ir.traversal import subgraphs
-from tools.bench.executions import node_trips
 from tools.bench.timing import medians
 
 OTHER_TARGETS = {"attention": "onnx", "rnn": "onnx"}
@@ -129,12 +128,11 @@ def node_runs(program: Any, args: Sequence[Any] | None = None) -> int:
         args: Arguments of the call; random ones by default. Its loops must end.
     """
     graph = program.model.graph
-    counts = node_trips(program.profile(*args or (), runs=1)) if _depends_on_data(graph) else {}
+    counts: dict[str, float] = {}
+    if any(_is_loop(node) and known_trips(node) is None for node in graph.all_nodes()):
+        for node in program.profile(*args or (), runs=1).nodes:
+            counts[node.name] = max(counts.get(node.name, 0), node.trips)
     return _runs(graph, 1, counts)
-
-
-def _depends_on_data(graph: oir.Graph) -> bool:
-    return any(_is_loop(node) and known_trips(node) is None for node in graph.all_nodes())
 
 
 def _is_loop(node: oir.Node) -> bool:

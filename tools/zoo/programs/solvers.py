@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 
@@ -98,7 +96,7 @@ def diffrax_neural_ode_gradient() -> Built:
 
 @program("diffrax")
 def diffrax_sde_step() -> Built:
-    """A geometric Brownian motion, Euler-Heun, on a virtual Brownian tree; the step is an argument."""
+    """Brownian motion, Euler-Heun, on a virtual Brownian tree; the step is an argument."""
     import diffrax
 
     def solve(step, key, y0):

@@ -1,1 +1,0 @@
-"""Programs of libraries, as StableHLO files for tests/producers/."""
