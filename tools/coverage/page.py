@@ -37,17 +37,6 @@ COMMON = HANDLERS / "common"
 NOT_PROGRAMS = frozenset({"stablehlo.return", "chlo.return"})
 """Terminators of regions, which are part of the op around them."""
 
-HEAD = """# Op coverage
-
-Written by `python -m tools.coverage` in a checkout of the repository; do not edit. Recorded with
-jaxlib {jaxlib}.
-
-Every op of the StableHLO and CHLO dialects, what it becomes, the element types in which passing
-tests translate it, how many tests do, and the file of its handler. An op counts for the type of its
-result, or of its operands where the result is a predicate. The last table says what is refused, and
-why.
-"""
-
 
 @dataclass(frozen=True)
 class Row:
@@ -112,7 +101,7 @@ def page_of(record: Mapping[str, Any]) -> str:
     calls = sorted({handler.op for handler in load_handlers().handlers() if _is_call(handler)})
     names = [op for op in record["dialects"] if op != CUSTOM_CALL]
     parts = [
-        HEAD.format(jaxlib=record["jaxlib"]),
+        f"Recorded with jaxlib {record['jaxlib']}.\n",
         "## Ops\n",
         _table([_row(op, ops) for op in names]),
         "\n## Custom calls\n",

@@ -15,40 +15,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from tools import ROOT, example_names
-from tools.interop.checks import NEXT_OPSET, TOOLS
+from tools import ROOT, example_names, write_page
+from tools.interop.checks import TOOLS
 from tools.interop.known import REASONS, reason_of
 from tools.interop.run import apply
 
 Results = Mapping[str, Mapping[str, str]]
 """The problem of each tool with each program; an empty text if it has none."""
-
-HEAD = f"""\
-# Tools of other projects
-
-Written by `python -m tools.interop --write` in a checkout of the repository; do not edit.
-
-Each tool is applied to each example of `examples/mlir`. The result must load in ONNX Runtime, and
-must compute the same:
-
-* `onnx.utils.extract_model` extracts the model between all of its inputs and outputs. The result
-  gives the same bits.
-* `onnx.compose` puts a prefix before the names of two copies (`add_prefix`) and merges them
-  (`merge_models`): an output of the first is an input of the second, if one fits. Same bits.
-* `onnx.version_converter` converts models of older opsets to {NEXT_OPSET}. Same bits.
-* `onnx.reference`, onnxslim and onnxsim may round in another way: up to 0.1 % of the largest
-  element.
-* The conversions to float16 (with `keep_io_types=True`) and the dynamic quantization promise no
-  numbers. Their results must run.
-
-Constants that bodies of loops and branches read are in these bodies, since some of the tools do not
-look for them outside: constants of fewer than 4 KB in each body, larger ones only if no other graph
-reads them. No large weight is stored twice.
-
-`onnx.compose.merge_models` refuses two models with different values of one metadata property. Save
-models with different states (`hlo2onnx.states`) with `strip=True` before.
-
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,8 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 unknown += not reason and problem != "skipped"
                 print(f"    {tool}: {f'known: {reason}' if reason else problem}", flush=True)
     if given.write:
-        text = page(results)
-        (ROOT / "docs" / "interoperability.md").write_text(text, encoding="utf-8")
+        write_page(ROOT / "docs" / "interoperability.md", page(results))
     return int(bool(unknown))
 
 
@@ -85,7 +57,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 def page(results: Results) -> str:
     """The page as Markdown."""
     names = list(TOOLS)
-    text = HEAD + "| tool | version | pass | fail |\n| --- | --- | --- | --- |\n"
+    text = "| tool | version | pass | fail |\n| --- | --- | --- | --- |\n"
     for tool in names:
         found = [result[tool] for result in results.values()]
         failed = sum(map(bool, found))

@@ -28,28 +28,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools import ROOT
+from tools import ROOT, write_page
 from tools.mutation.generate import mutants_of, sample
 from tools.mutation.mutant import Mutant
 from tools.mutation.project import SURVIVED, Equivalents, Project, Verdict, Verdicts
 from tools.mutation.running import Selection, judge, preload, record
-
-HEAD = """\
-# Mutation testing
-
-`python -m tools.mutation`, in a checkout of the repository, makes single changes in hlo2onnx and
-its handlers: a comparison off by one, a dropped guard, swapped operands and others. Then it runs
-the tests that execute the changed lines.
-
-* *Killed*: one of these tests fails.
-* *Equivalent*: the changed code is known to behave like the original.
-  `tools/mutation/equivalent.json` says why.
-* *Survived*: no test fails. Some survivors ran on a part of their tests only.
-* *Share*: the killed ones among those that are not equivalent.
-
-Only a sample of the mutants has run. Files have the names that they had then.
-
-"""
 
 
 def arguments() -> argparse.Namespace:
@@ -155,8 +138,7 @@ def main() -> int:
     folders, files = report(mutants, verdicts, equivalents)
     print(f"\n{folders}")
     if args.write:
-        page = f"{HEAD}{folders}\n## Files\n\n{files}"
-        (project.root / "docs" / "mutation.md").write_text(page, encoding="utf-8")
+        write_page(project.root / "docs" / "mutation.md", f"{folders}\n## Files\n\n{files}")
     return 0
 
 

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hlo2onnx.runtime.adapters.installed import Name
-from tools import ROOT, example_names
+from tools import ROOT, example_names, write_page
 from tools.portability.page import page
 from tools.portability.run import RIGHT, Result, tried
 from tools.probe.environments import CACHE, start
@@ -61,8 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         right = sum(result.verdict == RIGHT for result in done.values())
         print(f"{runtime}: {right} of {len(done)} are right")
     if given.write:
-        text = page(results, given.harnesses)
-        (ROOT / "docs" / "portability.md").write_text(text, encoding="utf-8")
+        write_page(ROOT / "docs" / "portability.md", page(results, given.harnesses))
     return 0
 
 

@@ -15,27 +15,6 @@ from tools.portability.run import INEXACT, REFUSED, RIGHT, WRONG, Result
 Results = Mapping[str, Mapping[str, Result]]
 """By runtime and program."""
 
-HEAD = """\
-# Portability
-
-Written by `python -m tools.portability --write` in a checkout of the repository; do not edit.
-
-Each example of `examples/mlir` is translated for the target of a runtime (see
-`hlo2onnx --targets`), runs in that runtime on random inputs, and is compared with XLA on the CPU,
-as `program.verify()` does it:
-
-* **right**: every output is within the tolerances of `verify`, with and without graph optimization
-  where the runtime can be told to.
-* **inexact**: floats are off by more than that, and by less than a thousandth of the largest.
-* **wrong**: an output is off by more, and the runtime gives no error.
-* **refused**: the translation lists operators that the target has no right kernel for, or the
-  runtime gives an error.
-
-`ort-cpu` is ONNX Runtime on the CPU, `ort-web` is onnxruntime-web (WebAssembly) in Node,
-`ort-webgpu` is onnxruntime-web on WebGPU in headless Chromium with a software adapter
-(SwiftShader), and `reference` is `onnx.reference`.
-
-"""
 KNOWN = ROOT / "tests" / "conformance" / "known_failures.txt"
 FAILED = "failed"
 VERDICTS = (RIGHT, REFUSED, FAILED, WRONG)
@@ -43,15 +22,6 @@ VERDICTS = (RIGHT, REFUSED, FAILED, WRONG)
 the runtime, or of hlo2onnx."""
 _VERDICTS = (RIGHT, INEXACT, WRONG, REFUSED)
 _SHORT = {RIGHT: "right", INEXACT: "inexact", WRONG: "**wrong**", REFUSED: "refused"}
-
-
-HARNESSES = """\
-JAX's own tests of its operations, every third case of each group
-(`python -m tools.conformance --every 3 --runtime NAME --json FILE`). Refused cases are those for
-which the translation names an operator that the target has no right kernel for. A case fails if the
-runtime gives an error or does not answer.
-
-"""
 
 
 def page(results: Results, harnesses: Sequence[Path] = ()) -> str:
@@ -77,7 +47,7 @@ def page(results: Results, harnesses: Sequence[Path] = ()) -> str:
             if result.verdict != RIGHT:
                 why = _in_a_cell(result.why)
                 lines.append(f"| `{runtime}` | {program} | {result.verdict}: {why} |")
-    return HEAD + "\n".join(lines) + "\n" + (_about_harnesses(harnesses) if harnesses else "")
+    return "\n".join(lines) + "\n" + (_about_harnesses(harnesses) if harnesses else "")
 
 
 def _about_harnesses(paths: Sequence[Path]) -> str:
@@ -99,7 +69,7 @@ def _about_harnesses(paths: Sequence[Path]) -> str:
         if verdict in (WRONG, FAILED):
             why = _in_a_cell(whys[0][:120])
             lines.append(f"| `{runtime}` | {group} | {len(whys)} {verdict} | {why} |")
-    return f"\n## JAX's harnesses\n\n{HARNESSES}" + "\n".join(lines) + "\n"
+    return "\n## JAX's harnesses\n\n" + "\n".join(lines) + "\n"
 
 
 def verdict_of(outcome: Outcome, known: Mapping[str, str]) -> str:

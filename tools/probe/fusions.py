@@ -27,7 +27,7 @@ from onnx import helper, numpy_helper
 
 from hlo2onnx.runtime.adapters.installed import KINDS, Kind, Name
 from hlo2onnx.runtime.adapters.process import Answer, Runtime, array_of, tensor_of
-from tools import ROOT
+from tools import ROOT, write_page
 from tools.probe.environments import start
 from tools.probe.fusion_trials import EXEMPT, TRIALS, Trial
 
@@ -225,24 +225,7 @@ def page(runtime: Runtime) -> str:
 
 
 _HEAD = """\
-# Fusions of the runtime
-
-Written by `python -m tools.probe.fusions --write` in a checkout of the repository; do not edit.
 Measured with ONNX Runtime {version}.
-
-ONNX Runtime (ORT) fuses nodes when it loads a model. In exact arithmetic a fusion changes nothing.
-In floats the fused constants can leave the range of their type, or lose digits. If an operand of
-one element has more axes than all others, a fusion can lose these axes.
-
-For each fusion the tool runs a graph whose numbers are hard to get right, with the fusion and
-without it. "Same numbers" allows for rounding. "Not made" means that ORT left the graph alone.
-
-hlo2onnx prevents a harmful fusion only if the constants of the program show that it would do harm.
-Ordinary networks stay fused. ORT merges only constants, and values that it computes from constants.
-It does so in the bodies of If, Loop and Scan as well.
-
-hlo2onnx folds such constants itself, under the same conditions. See `fold-scale-into-conv` in
-[the rules](rules.md), and `hlo2onnx/ir/weight_scaling.py` for the bound.
 
 | fusion | what it does | measured | what hlo2onnx does |
 | --- | --- | --- | --- |"""
@@ -261,7 +244,7 @@ def main() -> None:
     with start(Name("ort-cpu")) as runtime:
         text = page(runtime)
     if is_written:
-        PAGE.write_text(text, encoding="utf-8")
+        write_page(PAGE, text)
     else:
         print(text)
 

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tools import ROOT
+from tools import write_page as write_text
 from tools.zoo.environments import LEFT_OUT
 from tools.zoo.program import Program, load_all
 from tools.zoo.worker import Result
@@ -18,13 +19,7 @@ DOCS = ROOT / "docs"
 TIMES = ("ort", "xla")
 
 HEAD = """\
-# Zoo
-
-Written by `python -m tools.zoo --envs DIR --times --write` in a checkout; do not edit.
-
-The programs run the code of real packages, with random weights. Each one is translated, verified
-against XLA on the CPU, and timed: medians, {cores} cores, onnxruntime {onnxruntime}. Errors are
-relative to the scale of the output.
+Medians on {cores} cores, onnxruntime {onnxruntime}.
 
 {right} of {all} programs are right, of {packages} packages.
 
@@ -47,7 +42,7 @@ def write_page(results: Iterable[Result], folder: Path = DOCS) -> None:
     known = {name: known[name] for name in sorted(programs) if name in known}
     path.write_text(json.dumps(known, indent=1) + "\n")
     rows = [Result(**item) for item in known.values()]
-    (folder / "zoo.md").write_text(page(rows, programs), encoding="utf-8")
+    write_text(folder / "zoo.md", page(rows, programs))
 
 
 def page(rows: list[Result], programs: dict[str, Program]) -> str:
