@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tools.fuzzing.blocks import anything, as_result, convert_results, some_steps, within
 from tools.fuzzing.builder import Builder, Unsuitable
 from tools.fuzzing.elementwise import _together
-from tools.fuzzing.indices import filled
-from tools.fuzzing.program import Block, Quality, Type, Value
+from tools.fuzzing.indices import filled, start
+from tools.fuzzing.program import Block, Quality, Type, Value, comparing
 
 
 def case(b: Builder) -> None:
-    index = b.like(Type("i32", ()))
-    if b.rng.random() < 0.4:
-        index = filled(b, index.type, b.rng.randint(-2, 6), constant=b.rng.random() < 0.3)
-    branch(b, "case", index, b.rng.choice([1, 2, 2, 3, 4, 5]))
+    count = b.rng.choice([1, 2, 2, 3, 4, 5])
+    _branch(b, "case", start(b, "i32", count - 1), count)
 
 
 def if_(b: Builder) -> None:
-    branch(b, "if", b.like(Type("i1", ())), 2)
+    """Under a condition that nobody knows, or that the range of an index may decide."""
+    condition = b.like(Type("i1", ()))
+    if b.rng.random() < 0.5:
+        sides = [start(b, "i32", 6), filled(b, Type("i32", ()), b.rng.randint(-2, 7))]
+        text = comparing(b.rng.choice(["LT", "LE", "GT", "GE", "EQ", "NE"]), "i32")
+        (condition,) = b.step("compare", sides, [(condition.type, Quality.BITS, None)], text)
+    _branch(b, "if", condition, 2)
 
 
-def branch(
-    b: Builder,
-    name: str,
-    operand: Value,
-    count: int,
-    fill: Callable[[Builder], None] | None = None,
-) -> None:
-    """case or if over so many blocks, which `fill` makes steps of before others come."""
+def _branch(b: Builder, name: str, operand: Value, count: int) -> None:
+    """case or if over so many blocks."""
     if b.depth >= b.deepest:
         raise Unsuitable
     models = [anything(b) for _ in range(b.rng.choice([1, 1, 2, 3]))]
@@ -37,8 +33,6 @@ def branch(
     returned: list[list[Value]] = []
     for _ in range(count):
         with b.block([]):
-            if fill:
-                fill(b)
             some_steps(b, b.rng.choice([0, 1, 1, 2]))
             values = [b.like(model.type, Quality.CLOSE) for model in models]
             blocks.append(b.ended([], values))

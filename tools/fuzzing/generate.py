@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from tools.fuzzing import (
+    branches,
     chlo,
-    choices,
     elementwise,
     formulas,
     idioms,
@@ -79,16 +79,24 @@ _SCALARS = {
     movement.broadcast_in_dim: 2,
     movement.slice_: 1,
 }
+_BRANCHES = {branches.case: 40, branches.if_: 30, branches.call: 2, loops.while_: 15}
 FAMILIES: Mapping[str, Family] = {
     "mixed": Family(
-        {**elementwise.STEPS, **movement.STEPS, **reductions.STEPS, **products.STEPS}, 12
+        {
+            **elementwise.STEPS,
+            **movement.STEPS,
+            **reductions.STEPS,
+            **products.STEPS,
+            indexing.dynamic_slice: 1,
+        },
+        12,
     ),
     "indexing": Family(_INDEXING, 8),
     "chlo": Family(_CHLO, 8),
     "reductions": Family(_REDUCTIONS, 8),
     "scalars": Family(_SCALARS, 12, is_small=True),
     "loops": Family(loops.STEPS, 4, loops.BODY),
-    "branches": Family(choices.STEPS, 4, choices.BODY, deepest=4),
+    "branches": Family({**loops.BODY, **_BRANCHES}, 4, {**loops.BODY, **_BRANCHES}, deepest=4),
 }
 """The first one is the default."""
 

@@ -24,6 +24,7 @@ from tools.fuzzing.elementwise import _together
 from tools.fuzzing.indices import index_tensor, start
 from tools.fuzzing.movement import ints, is_dynamic_slice, moved, start_types
 from tools.fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.reductions import body
 
 REAL = INTEGERS + COMMON_FLOATS
 
@@ -185,18 +186,6 @@ def _starts(b: Builder, dims: Sequence[int], sizes: Sequence[int]) -> list[Value
 
 # -- scatter ----------------------------------------------------------------------------------
 
-_BODIES = {
-    "set": "",
-    "keep": "",
-    "greater": """\
-    %c{i} = stablehlo.compare GT, %a{i}, %b{i} : ({t}, {t}) -> tensor<i1>
-    %r{i} = stablehlo.select %c{i}, %a{i}, %b{i} : tensor<i1>, {t}""",
-    "from": "    %r{i} = stablehlo.subtract %b{i}, %a{i} : {t}",
-    "twice": """\
-    %c{i} = stablehlo.add %a{i}, %a{i} : {t}
-    %r{i} = stablehlo.add %c{i}, %b{i} : {t}""",
-}
-"""Bodies that are more or less than one op."""
 _COMBINERS = {
     "set": ALL + SMALL_FLOATS + SMALL_INTEGERS,
     "keep": ALL,
@@ -223,20 +212,6 @@ _WINNER = """\
 """Two operands, of which the first one decides for both."""
 
 
-def scatter_body(combiners: Sequence[str], elements: Sequence[str]) -> str:
-    """A block that combines each operand in its own way."""
-    types = [f"tensor<{element}>" for element in elements]
-    left = [f"%a{i}: {type_}" for i, type_ in enumerate(types)]
-    right = [f"%b{i}: {type_}" for i, type_ in enumerate(types)]
-    lines, names = [f"  ^bb0({', '.join(left + right)}):"], []
-    for i, (combiner, type_) in enumerate(zip(combiners, types, strict=True)):
-        plain = f"    %r{{i}} = stablehlo.{combiner} %a{{i}}, %b{{i}} : {{t}}"
-        lines.append(_BODIES.get(combiner, plain).format(i=i, t=type_))
-        names.append({"set": f"%b{i}", "keep": f"%a{i}"}.get(combiner, f"%r{i}"))
-    lines.append(f"    stablehlo.return {', '.join(names)} : {', '.join(types)}")
-    return "\n".join(filter(None, lines))
-
-
 def scatter(b: Builder) -> None:
     combiners = [b.rng.choice([*_COMBINERS, "set", "add", "add"])]
     inputs = [_target(b, combiners[0], None)]
@@ -261,7 +236,7 @@ def scatter(b: Builder) -> None:
         for name, x, update in zip(combiners, inputs, updates, strict=True)
     ]
     elements = [x.type.element for x in inputs]
-    region = scatter_body(combiners, elements)
+    region = body(combiners, elements)
     exact = all(quality >= Quality.EQUAL for _, quality, _ in made)
     if len(inputs) == 2 and exact and elements[0] in REAL and b.rng.random() < 0.5:
         # Which grid holds the second result, the first one no longer tells.

@@ -95,7 +95,7 @@ def _column(b: Builder, type_: Type, vector: int, limit: int) -> Value:
     """The indices at one place of the vectors, in the form of a program's arithmetic."""
     shape = tuple(1 if axis == vector else dim for axis, dim in enumerate(type_.shape))
     type_ = Type(type_.element, shape)
-    ways = [_raw, _raw, _fixed, _clamped, _wrapped]
+    ways = [_raw, _raw, _fixed, _clamped, _wrapped, _masked, _remainder]
     if any(dim > 1 for dim in shape):
         ways += [_counted, _counted, _counted, _sorted_places]
     return b.rng.choice(ways)(b, type_, limit)
@@ -117,6 +117,20 @@ def _clamped(b: Builder, type_: Type, limit: int) -> Value:
     low, high = (filled(b, scalar, number) for number in (0, limit))
     x = b.like(type_) if b.rng.random() < 0.5 else _raw(b, type_, limit)
     return apply(b, "clamp", [low, x, high], type_, lambda lo, x, hi: np.clip(x, lo, hi))
+
+
+def _masked(b: Builder, type_: Type, limit: int) -> Value:
+    """The low bits."""
+    mask = filled(b, type_, (1 << limit.bit_length()) - 1)
+    return apply(b, "and", [b.like(type_), mask], type_, np.bitwise_and)
+
+
+def _remainder(b: Builder, type_: Type, limit: int) -> Value:
+    """Of either sign; now and then brought back into 0 .. limit, as `jnp.remainder` does."""
+    extent = min(limit + 1, integer_range(type_.element)[1])
+    operands = [_raw(b, type_, limit), filled(b, type_, extent)]
+    made = apply(b, "remainder", operands, type_, np.fmod)
+    return normalized(b, made, extent) if b.rng.random() < 0.6 else made
 
 
 def _wrapped(b: Builder, type_: Type, limit: int) -> Value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -31,16 +30,9 @@ from tools.fuzzing.states import (
 
 MOST_TRIPS_IN_ALL = 60
 
-Rows = Callable[[Builder, Loop], Sequence[Value]]
-"""Makes values of a body, a stack of each of which leaves the loop."""
-
 
 def while_(b: Builder) -> None:
-    loop_of(b, draw_count(b))
-
-
-def loop_of(b: Builder, count: Count, rows: Rows | None = None) -> None:
-    """A while with this counter, with stacks of these rows among other things."""
+    count = draw_count(b)
     if b.depth >= b.deepest or b.trips * max(count.trips, 1) > MOST_TRIPS_IN_ALL:
         raise Unsuitable
     counter, flag = State(count.start, count.start), None
@@ -63,8 +55,7 @@ def loop_of(b: Builder, count: Count, rows: Rows | None = None) -> None:
     with b.block([state.like for state in states]) as arguments, b.repeated(max(count.trips, 1)):
         loop = Loop(count, counter, dict(zip(states, arguments, strict=True)))
         after = _body(b, loop, flag, bound)
-        late = _stacks(b, loop, rows(b, loop) if rows else ())
-        late |= _late(b, loop)
+        late = _late(b, loop)
         results = [*after.values(), *late.values()]
         if b.rng.random() < 0.1:
             results = b.step("optimization_barrier", results, list(map(as_result, results)))
@@ -105,19 +96,11 @@ def _late(b: Builder, loop: Loop) -> dict[Value, Value]:
         if b.rng.random() < 0.3 or math.prod(value.type.shape) * rows > MAX_SIZE:
             late[b.value(_argument_like(value))] = value
             continue
-        late |= _stacks(b, loop, [value])
+        dims = (rows, *value.type.shape)
+        like = replace(_argument_like(value), type=Type(value.type.element, dims))
+        stack = b.value(like)
+        late[stack] = with_row(b, loop, stack, value)
     return late
-
-
-def _stacks(b: Builder, loop: Loop, rows: Sequence[Value]) -> dict[Value, Value]:
-    """Further arguments that are stacks of these values of the body, with what they are next."""
-    made = {}
-    for row in rows:
-        like = _argument_like(row)
-        dims = (max(loop.count.trips, 1), *row.type.shape)
-        stack = b.value(replace(like, type=Type(row.type.element, dims)))
-        made[stack] = with_row(b, loop, stack, row)
-    return made
 
 
 def _argument_like(value: Value) -> Value:
@@ -225,6 +208,7 @@ BODY = {
     reductions.arg_extreme: 1,
     indexing.gather: 2,
     indexing.scatter: 2,
+    indexing.dynamic_slice: 1,
     indexing.dynamic_update_slice: 2,
     sorting.sort: 1,
     while_: 5,

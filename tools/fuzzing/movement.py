@@ -134,15 +134,6 @@ def reverse(b: Builder) -> None:
     moved(b, "reverse", [x], x.type.shape, f"dimensions = {ints(axes)}")
 
 
-def dynamic_slice(b: Builder) -> None:
-    x = _source(b, range(1, 9))
-    if is_dynamic_slice(b, x):
-        raise Unsuitable
-    starts = _starts(b, len(x.type.shape))
-    shape = [b.rng.randint(min(extent, 1), extent) for extent in x.type.shape]
-    moved(b, "dynamic_slice", [x], shape, f"slice_sizes = {ints(shape)}", starts)
-
-
 def start_types(b: Builder) -> tuple[str, ...]:
     """Element types of indices. In a block, whose constants XLA folds, it takes large unsigned ones
     for negative.
@@ -156,11 +147,6 @@ def is_dynamic_slice(b: Builder, x: Value) -> bool:
     return any(step.name == "dynamic_slice" and x.index in step.results for step in b.steps)
 
 
-def _starts(b: Builder, rank: int) -> list[Value]:
-    element = b.rng.choice(start_types(b))
-    return [b.like(Type(element, ())) for _ in range(rank)]
-
-
 STEPS = {
     reshape: 3,
     transpose: 3,
@@ -169,5 +155,4 @@ STEPS = {
     concatenate: 2,
     pad: 2,
     reverse: 1,
-    dynamic_slice: 1,
 }

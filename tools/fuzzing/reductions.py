@@ -33,24 +33,32 @@ _COMBINERS = {
 }
 
 
+_BODIES = {
+    "set": "",
+    "keep": "",
+    "greater": """\
+    %c{i} = stablehlo.compare GT, %a{i}, %b{i} : ({t}, {t}) -> tensor<i1>
+    %r{i} = stablehlo.select %c{i}, %a{i}, %b{i} : tensor<i1>, {t}""",
+    "from": "    %r{i} = stablehlo.subtract %b{i}, %a{i} : {t}",
+    "twice": """\
+    %c{i} = stablehlo.add %a{i}, %a{i} : {t}
+    %r{i} = stablehlo.add %c{i}, %b{i} : {t}""",
+}
+"""Bodies that are more or less than one op."""
+
+
 def body(combiners: Sequence[str], elements: Sequence[str]) -> str:
     """A block that combines each operand in its own way."""
     types = [f"tensor<{element}>" for element in elements]
     left = [f"%a{i}: {type_}" for i, type_ in enumerate(types)]
     right = [f"%b{i}: {type_}" for i, type_ in enumerate(types)]
-    lines = [f"  ^bb0({', '.join(left + right)}):"]
+    lines, names = [f"  ^bb0({', '.join(left + right)}):"], []
     for i, (combiner, type_) in enumerate(zip(combiners, types, strict=True)):
-        if combiner == "greater":
-            lines.append(
-                f"    %c{i} = stablehlo.compare GT, %a{i}, %b{i} : ({type_}, {type_}) ->"
-                f" tensor<i1>\n    %r{i} = stablehlo.select %c{i}, %a{i}, %b{i} :"
-                f" tensor<i1>, {type_}"
-            )
-        else:
-            lines.append(f"    %r{i} = stablehlo.{combiner} %a{i}, %b{i} : {type_}")
-    names = ", ".join(f"%r{i}" for i in range(len(types)))
-    lines.append(f"    stablehlo.return {names} : {', '.join(types)}")
-    return "\n".join(lines)
+        plain = f"    %r{{i}} = stablehlo.{combiner} %a{{i}}, %b{{i}} : {{t}}"
+        lines.append(_BODIES.get(combiner, plain).format(i=i, t=type_))
+        names.append({"set": f"%b{i}", "keep": f"%a{i}"}.get(combiner, f"%r{i}"))
+    lines.append(f"    stablehlo.return {', '.join(names)} : {', '.join(types)}")
+    return "\n".join(filter(None, lines))
 
 
 def neutral(combiner: str, element: str) -> complex:
@@ -117,8 +125,6 @@ def _result(
 
 
 def _scale(combiner: str, count: int) -> float:
-    if combiner == "multiply":
-        return 0.0
     return MODERATE * (count + 1) if combiner == "add" else 0.0
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tools.fuzzing import indexing
 from tools.fuzzing.blocks import anything, as_result, within
 from tools.fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
 from tools.fuzzing.elements import (
@@ -30,6 +29,7 @@ from tools.fuzzing.elementwise import _together
 from tools.fuzzing.indices import apply, filled, normalized
 from tools.fuzzing.movement import ints, start_types
 from tools.fuzzing.program import Grid, Quality, Type, Value, comparing
+from tools.fuzzing.reductions import body
 
 MOST_ROWS = 6
 
@@ -186,7 +186,7 @@ def with_row(b: Builder, loop: Loop, stack: Value, row: Value) -> Value:
             f" {list(range(len(dims)))}, inserted_window_dims = [0],"
             " scatter_dims_to_operand_dims = [0]>, unique_indices = true"
         )
-        region = indexing.scatter_body(["set"], [stack.type.element])
+        region = body(["set"], [stack.type.element])
         return b.step("scatter", [stack, index, row], made, text, region, scale=stack.scale)[0]
     sized = Type(stack.type.element, (1, *dims))
     widened = [(sized, row.quality, row.grid)]
