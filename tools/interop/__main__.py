@@ -63,22 +63,17 @@ def page(results: Results) -> str:
         failed = sum(map(bool, found))
         cells = [f"`{tool}`", _version(tool), f"{len(found) - failed} of {len(found)}"]
         text += f"| {' | '.join([*cells, str(failed or '')])} |\n"
-    text += "\n## Failures\n\nEach has a small model in `tools/interop/known.py`, written by hand,"
-    text += " that the tool fails on in the same way.\n\n"
-    text += "| tool | reason | examples |\n| --- | --- | --- |\n"
+    text += "\n## Failures\n\n| tool | reason | examples |\n| --- | --- | --- |\n"
     for (tool, reason), programs in _failures(results).items():
-        why = REASONS[reason].text if reason else "unknown"
-        text += f"| `{tool}` | {why} | {', '.join(programs)} |\n"
+        text += f"| `{tool}` | {reason or 'unknown'} | {', '.join(programs)} |\n"
     return text
 
 
 def _failures(results: Results) -> dict[tuple[str, str], list[str]]:
     """The programs by tool and reason, also of reasons that no example meets."""
     found: dict[tuple[str, str], list[str]] = {
-        (tool, name): []
-        for tool in TOOLS
-        for name, reason in REASONS.items()
-        if tool in reason.tools
+        (reason.tool, reason.text): []
+        for reason in sorted(REASONS, key=lambda reason: list(TOOLS).index(reason.tool))
     }
     for program, result in results.items():
         for tool, problem in result.items():

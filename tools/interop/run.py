@@ -1,4 +1,4 @@
-"""Translates a program and applies the tools to it, in processes of their own."""
+"""Translates a program and applies the tools to it, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -29,37 +29,16 @@ def apply(name: str, tools: Sequence[str]) -> dict[str, str]:
         program.save(Path(folder) / "model.onnx")
         arrays = {str(index): array for index, array in enumerate(feeds.values())}
         np.savez(Path(folder) / "inputs.npz", **arrays)  # type: ignore[arg-type]
-        return _results(Path(folder), tools)
+        return {tool: _problem(folder, tool) for tool in tools}
 
 
-def _results(folder: Path, tools: Sequence[str]) -> dict[str, str]:
-    """Runs the tools in a process, and in another one those after a tool that ended it."""
-    results: dict[str, str] = {}
-    while left := [name for name in tools if name not in results]:
-        found, end = _process(folder, left)
-        results |= found
-        if end:
-            ended = next((name for name in left if name not in found), left[-1])
-            results[ended] = end
-    return results
-
-
-def _process(folder: Path, tools: Sequence[str]) -> tuple[dict[str, str], str]:
-    arguments = [str(folder), *tools]
+def _problem(folder: str, tool: str) -> str:
     try:
-        done = run_module("tools.interop.worker", arguments, folder=folder, seconds=SECONDS)
-    except subprocess.TimeoutExpired as error:
-        output = error.stdout or b""
-        text = output.decode() if isinstance(output, bytes) else output
-        return _lines(text), f"no end after {SECONDS} s"
-    end = ""
+        done = run_module("tools.interop.worker", [folder, tool], folder=folder, seconds=SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"no end after {SECONDS} s"
     if done.returncode < 0:
-        end = f"killed by {signal.Signals(-done.returncode).name}"
-    elif done.returncode:
-        end = done.stderr.strip()[-1000:]
-    return _lines(done.stdout), end
-
-
-def _lines(text: str) -> dict[str, str]:
-    lines = [json.loads(line) for line in text.splitlines() if line.startswith('{"tool"')]
-    return {line["tool"]: line["problem"] for line in lines}
+        return f"killed by {signal.Signals(-done.returncode).name}"
+    if done.returncode:
+        return done.stderr.strip()[-1000:]
+    return str(json.loads(done.stdout.splitlines()[-1]))

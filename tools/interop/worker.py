@@ -1,6 +1,6 @@
-"""Applies tools to one model, and prints a line of JSON for each.
+"""Applies a tool to one model, and prints what is wrong as JSON.
 
-    python -m tools.interop.worker FOLDER TOOL...
+    python -m tools.interop.worker FOLDER TOOL
 
 The folder has model.onnx and inputs.npz, whose arrays are in the order of the model's inputs.
 """
@@ -57,16 +57,7 @@ def problem(name: str, model: Given) -> str:
     return fault(tool, found, made.outputs)
 
 
-def main() -> None:
-    """Applies the tools."""
+if __name__ == "__main__":
     warnings.simplefilter("ignore")
     logging.disable()
-    folder, *names = sys.argv[1:]
-    model = given(Path(folder))
-    for name in names:
-        text = problem(name, model)
-        print(json.dumps({"tool": name, "problem": text}), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    print(json.dumps(problem(sys.argv[2], given(Path(sys.argv[1])))))
