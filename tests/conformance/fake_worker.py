@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.conformance.outcome import Outcome
-from tools.conformance.worker import serve
+from tools.conformance.worker import serve_cases
 
 
 def run(name: str, options: Mapping[str, Any]) -> Outcome:
@@ -33,4 +33,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["broken"]:
         sys.exit("cannot start")
     catalogue = {"cases": [["noise", "a", "f32"], ["other", "b", ""]], "jax": "0.10.2"}
-    serve(run, lambda: catalogue)
+    serve_cases(run, lambda: catalogue)

@@ -16,34 +16,35 @@ Runner = Callable[[str, Mapping[str, Any]], Outcome]
 """Runs the case of a name, with the options of its request."""
 
 
-def serve(run: Runner, catalogue: Callable[[], Mapping[str, Any]]) -> None:
-    """Answers requests until stdin ends.
+def serve(answer: Callable[[dict[str, Any]], Any]) -> None:
+    """Answers requests until stdin ends."""
+    # Whatever else prints in this process must not come between the answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    print(json.dumps({"ready": True}), file=answers, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
+
+
+def serve_cases(run: Runner, catalogue: Callable[[], Mapping[str, Any]]) -> None:
+    """Answers requests for cases.
 
     Args:
         run: For `{"case": name, ...}`; whatever it raises becomes the status `error`.
         catalogue: For `{"list": true}`.
     """
-    # Whatever else prints in this process must not come between the answers.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    _answer(answers, {"ready": True})
-    for line in sys.stdin:
-        request = json.loads(line)
+
+    def answer(request: dict[str, Any]) -> Mapping[str, Any]:
         if request.get("list"):
-            _answer(answers, catalogue())
-            continue
+            return catalogue()
         name = request.pop("case")
         try:
-            outcome = run(name, request)
+            return asdict(run(name, request))
         except Exception as error:  # noqa: BLE001  (one case's failure must not end the others)
             reason = one_line(f"{type(error).__name__}: {error}")
-            outcome = Outcome(name, "error", reason, traceback.format_exc())
-        _answer(answers, asdict(outcome))
+            return asdict(Outcome(name, "error", reason, traceback.format_exc()))
 
-
-def _answer(stream: Any, answer: Mapping[str, Any]) -> None:
-    stream.write(json.dumps(answer) + "\n")
-    stream.flush()
+    serve(answer)
 
 
 def main() -> None:
@@ -54,7 +55,7 @@ def main() -> None:
     from tools.conformance.case import Runs
 
     runs = Runs()
-    serve(runs.run, runs.catalogue)
+    serve_cases(runs.run, runs.catalogue)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tools.conformance.outcome import Outcome
-from tools.conformance.worker import serve
+from tools.conformance.worker import serve_cases
 from tools.fuzzing.check import in_xla, run
 from tools.fuzzing.generate import generate
 from tools.fuzzing.program import Program
@@ -46,4 +46,4 @@ def shown(program: Program) -> str:
 
 
 if __name__ == "__main__":
-    serve(run_seed, dict)
+    serve_cases(run_seed, dict)

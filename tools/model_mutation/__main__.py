@@ -1,9 +1,8 @@
 """Changes translated models, and says what share of the changes `verify()` catches.
 
-    python -m tools.model_mutation --list                     programs and operators
+    python -m tools.model_mutation --list                     programs
     python -m tools.model_mutation --models kalman 'small_*' --count 40
     python -m tools.model_mutation --write                    ... and docs/verification_score.md
-    python -m tools.model_mutation --false-alarms             verifies unchanged programs
     python -m tools.model_mutation --bisect --count 6         counts those that bisect() names
 
 A mutant is a translated model with one change: a constant changed, operands swapped, an attribute
@@ -20,15 +19,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 
+from tools import ROOT, write_page
 from tools.conformance.pool import WorkerDied, WorkerHangs
-from tools.model_mutation import bisected, false_alarms, programs
-from tools.model_mutation.operators import OF_GRAPHS, OF_NODES
-from tools.model_mutation.page import write_page
-from tools.model_mutation.results import described, share, table
+from tools.model_mutation import bisected, programs
+from tools.model_mutation.results import Result, described, page, share, table
 from tools.model_mutation.run import results
-from tools.model_mutation.trial import Result
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -41,64 +37,37 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add_option("--models", nargs="*", default=[], help="names or patterns of programs")
     add_option("--count", type=int, default=40, help="valid mutants of each program (40)")
     add_option("--seed", type=int, default=0, help="which sample, and which search")
-    add_option("--list", action="store_true", help="print programs and operators")
+    add_option("--list", action="store_true", help="print the programs")
     add_option("--write", action="store_true", help="write docs/verification_score.md")
     add_option("--bisect", action="store_true", help="bisect mutants that verify() catches")
-    add_option("--false-alarms", action="store_true", help="verify unchanged programs")
-    add_option("--envs", type=Path, metavar="DIR", help="with --false-alarms: the zoo's as well")
-    add_option("--zoo", type=int, default=12, help="with --envs: count of its programs (12)")
     return parser.parse_args(argv)
 
 
 def _chosen(given: argparse.Namespace) -> list[str]:
-    known = programs.names()
     if not given.models:
-        return known
-    return [
-        name
-        for name in (
-            *known,
-            *programs.BISECTED[-5:],
-            *sorted(programs.LARGE),
-            *programs.gradients(),
-        )
-        if any(fnmatchcase(name, pattern) for pattern in given.models)
-    ]
+        return programs.BISECTED if given.bisect else programs.names()
+    known = dict.fromkeys([*programs.names(), *programs.BISECTED, *sorted(programs.LARGE)])
+    return [name for name in known if any(fnmatchcase(name, item) for item in given.models)]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the tool. The exit code is 1 if a mutant survived, or a false alarm was raised."""
+    """Runs the tool. The exit code is 1 if a mutant survived."""
     given = _options(argv)
     chosen = _chosen(given)
     if given.list:
-        print("programs: " + " ".join(chosen))
-        print("operators: " + ", ".join([*OF_GRAPHS, *OF_NODES]))
+        print("\n".join(chosen))
         return 0
     if given.bisect:
-        named = bisected.run(chosen if given.models else programs.BISECTED, given.count, given.seed)
-        return int(not named)
-    if given.false_alarms:
-        return _false_alarms(given, chosen)
+        return int(not bisected.run(chosen, given.count, given.seed))
     found = _found(given, chosen)
     survivors = [result for result in found if result.status == "survived"]
     print("\n".join(described(result) for result in survivors))
-    print(table(found, lambda result: result.operator, "operator"))
-    print(table(found, lambda result: result.model, "program"))
+    print(table(found, "operator", "operator"))
+    print(table(found, "model", "program"))
     print(f"{len(found)} mutants, {share(found):.1f} % of the distinguishable ones caught")
     if given.write:
-        write_page(found, given)
+        write_page(ROOT / "docs" / "verification_score.md", page(found, given))
     return int(bool(survivors))
-
-
-def _false_alarms(given: argparse.Namespace, chosen: Sequence[str]) -> int:
-    """Verifies unchanged programs. The exit code is 1 if one does not pass."""
-    if not given.models:
-        chosen = [*chosen, *sorted(programs.LARGE), *programs.gradients()]
-    found = false_alarms.run(chosen, given.seed)
-    if given.envs:
-        found += false_alarms.run_zoo(given.envs, given.zoo, given.seed)
-    print(false_alarms.summary(found))
-    return int(any(item.verdict != "passes" for item in found))
 
 
 def _found(given: argparse.Namespace, chosen: Sequence[str]) -> list[Result]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import ml_dtypes
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from hlo2onnx.verify.element_kinds import is_float
 from tools.model_mutation.graphs import (
     Scope,
     graph_at,
@@ -26,10 +28,6 @@ SMALLEST = "1 ulp"
 """A change as small as rounding."""
 
 
-def _is_float(array: np.ndarray) -> bool:
-    return array.dtype.kind == "f" or array.dtype in (ml_dtypes.bfloat16,)
-
-
 def one_ulp(array: np.ndarray, step: int = 1) -> np.ndarray:
     """The neighbours away from zero, or towards it. Zeros, infinities and NaN stay."""
     bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}") + step
@@ -44,30 +42,21 @@ def _scaled(array: np.ndarray) -> np.ndarray:
     return np.where(wide == 0, step, wide * (1 + step)).astype(array.dtype)
 
 
-FLOATS: Mapping[str, Change] = {
-    SMALLEST: one_ulp,
-    "1e-3": _scaled,
-    "sign": lambda array: -array,
-    "zero": np.zeros_like,
+def _plus(step: int, array: np.ndarray) -> np.ndarray:
+    return np.asarray(array + step).astype(array.dtype)
+
+
+CHANGES: Mapping[str, Mapping[str, Change]] = {
+    "f": {SMALLEST: one_ulp, "1e-3": _scaled, "sign": np.negative, "zero": np.zeros_like},
+    "i": {"+1": partial(_plus, 1), "-1": partial(_plus, -1)},
+    "b": {"not": np.logical_not},
 }
-"""Changes of floats: element by element."""
-
-INTEGERS: Mapping[str, Change] = {
-    "+1": lambda array: (array + 1).astype(array.dtype),
-    "-1": lambda array: (array - 1).astype(array.dtype),
-}
-"""Changes of integers."""
-
-BOOLEANS: Mapping[str, Change] = {"not": np.logical_not}
+"""Changes of floats, integers and booleans: element by element."""
 
 
-def changes_of(array: np.ndarray) -> Mapping[str, Change]:
-    """The changes that the element type has."""
-    if array.dtype.kind == "b":
-        return BOOLEANS
-    if array.dtype.kind in "iu":
-        return INTEGERS
-    return FLOATS if _is_float(array) else {}
+def _kind(array: np.ndarray) -> str:
+    """The key of `CHANGES`."""
+    return "f" if is_float(array) else {"u": "i"}.get(array.dtype.kind, array.dtype.kind)
 
 
 def constants(scope: Scope) -> Iterator[Mutant]:
@@ -77,7 +66,7 @@ def constants(scope: Scope) -> Iterator[Mutant]:
         if not array.size:
             continue
         op, source = _consumer(scope, name)
-        for change, function in changes_of(array).items():
+        for change, function in CHANGES.get(_kind(array), {}).items():
             place = zlib.crc32(f"{name} {change}".encode()) % array.size
             for all_of_it in (True, False) if array.size > 1 else (True,):
                 with np.errstate(all="ignore"):
@@ -98,7 +87,7 @@ def with_smaller_constants(model: onnx.ModelProto) -> bytes:
         graph = graph_at(changed, scope.path)
         for name, tensor in own_constants(scope.graph).items():
             array = numpy_helper.to_array(tensor)
-            if _is_float(array):
+            if is_float(array) and array.dtype.itemsize > 1:
                 _edit(name, one_ulp(array, -1))(graph)
     return bytes(changed.SerializeToString())
 

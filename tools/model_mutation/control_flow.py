@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tools.model_mutation.graphs import add_constant, attribute_of
-from tools.model_mutation.mutant import Edit, Mutant, Site
+from tools.model_mutation.graphs import Type, attribute_of
+from tools.model_mutation.mutant import Mutant, Site, swap_inputs
 
 
 def branches(site: Site) -> Iterator[Mutant]:
@@ -18,9 +19,11 @@ def branches(site: Site) -> Iterator[Mutant]:
         return
     names = ("then_branch", "else_branch")
     crossed = dict(zip(names, names[::-1], strict=True))
-    yield site.mutant("branch changed", "branches swapped", taken(crossed))
+    yield site.mutant("branch changed", "branches swapped", partial(take, crossed))
     for name in names:
-        yield site.mutant("branch changed", f"always {name}", taken(dict.fromkeys(names, name)))
+        yield site.mutant(
+            "branch changed", f"always {name}", partial(take, dict.fromkeys(names, name))
+        )
 
 
 def trips(site: Site) -> Iterator[Mutant]:
@@ -28,7 +31,7 @@ def trips(site: Site) -> Iterator[Mutant]:
     if site.op != "Loop" or not site.node.input[0]:
         return
     for step in (1, -1):
-        yield site.of_graph("trip count", f"{step:+} trip", _stepped(site.place, step))
+        yield site.of_graph("trip count", f"{step:+} trip", partial(_step, site.place, step))
 
 
 def states(site: Site) -> Iterator[Mutant]:
@@ -45,21 +48,19 @@ def states(site: Site) -> Iterator[Mutant]:
         known = site.scope.types.get(node.input[place])
         if known and all(isinstance(dim, int) for dim in known[1]):
             yield site.of_graph(
-                "initial state", f"state {place - first}: zeros", _zeros(site.place, place, known)
+                "initial state",
+                f"state {place - first}: zeros",
+                partial(_start_at_zeros, site.place, place, known),
             )
         other = place + 1
         if other in places and known and known == site.scope.types.get(node.input[other]):
-
-            def change(node: onnx.NodeProto, place: int = place, other: int = other) -> None:
-                node.input[place], node.input[other] = node.input[other], node.input[place]
-
             text = f"states {place - first} and {other - first} swapped"
-            yield site.mutant("initial state", text, change)
+            yield site.mutant("initial state", text, partial(swap_inputs, place, other))
     for index in range(len(places)):
         entry, result = index + skip, index + (1 if site.op == "Loop" else 0)
         if entry < len(body.input) and result < len(body.output):
             text = f"state {index} is not updated"
-            yield site.mutant("state not updated", text, _kept(entry, result))
+            yield site.mutant("state not updated", text, partial(_keep, entry, result))
 
 
 def _first_state(site: Site) -> int | None:
@@ -70,50 +71,37 @@ def _first_state(site: Site) -> int | None:
     return 2 if site.op == "Loop" and len(site.node.input) > 2 else None
 
 
-def taken(branches: dict[str, str]) -> Callable[[onnx.NodeProto], None]:
+def take(branches: dict[str, str], node: onnx.NodeProto) -> None:
     """Each of these branches becomes that of another name."""
-
-    def change(node: onnx.NodeProto) -> None:
-        graphs = {name: onnx.GraphProto() for name in branches}
-        for name, other in branches.items():
-            graphs[name].CopyFrom(attribute_of(node, other).g)
-        for name, graph in graphs.items():
-            attribute_of(node, name).g.CopyFrom(graph)
-
-    return change
+    graphs = {name: onnx.GraphProto() for name in branches}
+    for name, other in branches.items():
+        graphs[name].CopyFrom(attribute_of(node, other).g)
+    for name, graph in graphs.items():
+        attribute_of(node, name).g.CopyFrom(graph)
 
 
-def _stepped(place: int, step: int) -> Edit:
-    def edit(graph: onnx.GraphProto) -> None:
-        node = graph.node[place]
-        name = f"{node.output[0] or node.name}.trips"
-        one = add_constant(graph, f"{name}.step", np.array(step, np.int64))
-        added = helper.make_node("Add", [node.input[0], one], [name])
-        node.input[0] = name
-        graph.node.insert(place, added)
-
-    return edit
+def _step(place: int, step: int, graph: onnx.GraphProto) -> None:
+    node = graph.node[place]
+    name = f"{node.output[0] or node.name}.trips"
+    array = np.array(step, np.int64)
+    graph.initializer.append(numpy_helper.from_array(array, f"{name}.step"))
+    added = helper.make_node("Add", [node.input[0], f"{name}.step"], [name])
+    node.input[0] = name
+    graph.node.insert(place, added)
 
 
-def _zeros(place: int, operand: int, known: tuple[int, tuple[int | str, ...]]) -> Edit:
-    def edit(graph: onnx.GraphProto) -> None:
-        node = graph.node[place]
-        shape = [int(dim) for dim in known[1]]
-        array = np.zeros(shape, helper.tensor_dtype_to_np_dtype(known[0]))
-        name = f"{node.input[operand]}.zeros"
-        graph.initializer.append(numpy_helper.from_array(array, name))
-        node.input[operand] = name
-
-    return edit
+def _start_at_zeros(place: int, operand: int, known: Type, graph: onnx.GraphProto) -> None:
+    node = graph.node[place]
+    shape = [int(dim) for dim in known[1]]
+    array = np.zeros(shape, helper.tensor_dtype_to_np_dtype(known[0]))
+    name = f"{node.input[operand]}.zeros"
+    graph.initializer.append(numpy_helper.from_array(array, name))
+    node.input[operand] = name
 
 
-def _kept(entry: int, result: int) -> Callable[[onnx.NodeProto], None]:
+def _keep(entry: int, result: int, node: onnx.NodeProto) -> None:
     """A state of the body ends as it was at the begin of the trip."""
-
-    def change(node: onnx.NodeProto) -> None:
-        body = attribute_of(node, "body").g
-        name = f"{body.output[result].name}.kept"
-        body.node.append(helper.make_node("Identity", [body.input[entry].name], [name]))
-        body.output[result].name = name
-
-    return change
+    body = attribute_of(node, "body").g
+    name = f"{body.output[result].name}.kept"
+    body.node.append(helper.make_node("Identity", [body.input[entry].name], [name]))
+    body.output[result].name = name

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import onnx
-from onnx import numpy_helper
 
 Path = tuple[tuple[int, str], ...]
 """Where a graph is: for each level below the main graph, a node's place and its attribute."""
@@ -124,9 +123,3 @@ def set_constant(graph: onnx.GraphProto, name: str, tensor: onnx.TensorProto) ->
             node.attribute[0].t.CopyFrom(tensor)
             return
     raise KeyError(name)
-
-
-def add_constant(graph: onnx.GraphProto, name: str, array: object) -> str:
-    """Adds an initializer with this name."""
-    graph.initializer.append(numpy_helper.from_array(array, name))
-    return name

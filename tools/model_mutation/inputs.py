@@ -85,44 +85,39 @@ FLOATS: Mapping[str, Callable[[Rng, Shape, Values], np.ndarray]] = {
 """Kinds of floats. The first ones are those on which rounding tells least."""
 
 
-def _bounds(dtype: np.dtype) -> tuple[int, int]:
+def _edges(rng: Rng, shape: Shape, dtype: np.dtype) -> np.ndarray:
     info = ml_dtypes.iinfo(dtype)
-    return int(info.min), int(info.max)
+    low, high = int(info.min), int(info.max)
+    edges = [low, low + 1, -1, 0, 1, 31, 32, 63, 64, high - 1, high]
+    fit = np.array([edge for edge in edges if low <= edge <= high], object)
+    return fit[rng.integers(0, len(fit), shape)]
+
+
+def _all_bits(rng: Rng, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    info = ml_dtypes.iinfo(dtype)
+    wide = np.int64 if info.min else np.uint64
+    return rng.integers(int(info.min), int(info.max), shape, dtype=wide, endpoint=True)
+
+
+INTEGERS: Mapping[str, Callable[[Rng, Shape, Values], np.ndarray]] = {
+    "small": lambda rng, shape, values: rng.integers(0, 8, shape),
+    "around zero": lambda rng, shape, values: rng.integers(-10, 11, shape),
+    "to 200": lambda rng, shape, values: rng.integers(-20, 200, shape),
+    "constants of the model": lambda rng, shape, values: np.nan_to_num(
+        rng.choice(values[np.abs(values) < 2.0**31], shape) + rng.integers(-1, 2, shape)
+    ),
+    "equal": lambda rng, shape, values: np.full(shape, rng.integers(-3, 30)),
+}
+"""Kinds of integers that may be cut off at the ends of their type."""
+WHOLE_RANGE = {"edges": _edges, "all bits": _all_bits}
+"""Kinds of integers that depend on the type."""
 
 
 def _integers(rng: Rng, shape: Shape, dtype: np.dtype, values: Values, kind: str) -> np.ndarray:
-    low, high = _bounds(dtype)
-    if kind == "small":
-        made = rng.integers(0, 8, shape)
-    elif kind == "around zero":
-        made = rng.integers(-10, 11, shape)
-    elif kind == "to 200":
-        made = rng.integers(-20, 200, shape)
-    elif kind == "all bits":
-        return rng.integers(low, high, shape, dtype=np.int64 if low else np.uint64, endpoint=True)
-    elif kind == "edges":
-        edges = [low, low + 1, -1, 0, 1, 31, 32, 63, 64, high - 1, high]
-        fit = [edge for edge in edges if low <= edge <= high]
-        return np.array(fit, object)[rng.integers(0, len(fit), shape)]
-    elif kind == "equal":
-        made = np.full(shape, rng.integers(-3, 30))
-    else:
-        near = values[np.abs(values) < 2.0**31]
-        made = rng.choice(near, shape) + rng.integers(-1, 2, shape)
-        made = np.nan_to_num(made)
-    return np.clip(made, low, min(high, 2**62))
-
-
-INTEGERS = (
-    "small",
-    "around zero",
-    "to 200",
-    "constants of the model",
-    "equal",
-    "edges",
-    "all bits",
-)
-"""Kinds of integers."""
+    if kind in WHOLE_RANGE:
+        return WHOLE_RANGE[kind](rng, shape, dtype)
+    info = ml_dtypes.iinfo(dtype)
+    return np.clip(INTEGERS[kind](rng, shape, values), int(info.min), min(int(info.max), 2**62))
 
 
 def array_of(kind: str, shape: Shape, dtype: np.dtype, values: Values, rng: Rng) -> np.ndarray:
@@ -142,7 +137,8 @@ def kinds_of(dtype: np.dtype) -> Sequence[str]:
     """The kinds of numbers of an element type."""
     if dtype.kind == "b":
         return ("mixed",)
-    return INTEGERS if not is_float(np.empty(0, dtype)) and dtype.kind != "c" else tuple(FLOATS)
+    is_integer = not is_float(np.empty(0, dtype)) and dtype.kind != "c"
+    return (*INTEGERS, *WHOLE_RANGE) if is_integer else tuple(FLOATS)
 
 
 def draws_of(

@@ -84,10 +84,9 @@ class Site:
         return Mutant(operator, self.scope.path, name, self.op, source, detail, edit)
 
 
-def sites(scope: Scope) -> Iterator[Site]:
-    """The nodes of a graph."""
-    for place in range(len(scope.graph.node)):
-        yield Site(scope, place)
+def swap_inputs(one: int, other: int, node: onnx.NodeProto) -> None:
+    """Swaps two operands."""
+    node.input[one], node.input[other] = node.input[other], node.input[one]
 
 
 def ordered(mutants: Sequence[Mutant], seed: int) -> list[Mutant]:

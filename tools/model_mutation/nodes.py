@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 import onnx
 from onnx import TensorProto, helper
 
 from tools.model_mutation.graphs import attribute_of
-from tools.model_mutation.mutant import Edit, Mutant, Site
+from tools.model_mutation.mutant import Mutant, Site, swap_inputs
 
 SWAPPED: Mapping[str, tuple[tuple[int, int], ...]] = {
     **dict.fromkeys(["Sub", "Div", "Pow", "Mod", "MatMul", "Gemm", "BitShift"], ((0, 1),)),
@@ -79,23 +80,20 @@ def swapped(site: Site) -> Iterator[Mutant]:
     inputs = site.node.input
     for one, other in SWAPPED.get(site.op, ()):
         if other < len(inputs) and inputs[one] and inputs[other] and inputs[one] != inputs[other]:
-
-            def change(node: onnx.NodeProto, one: int = one, other: int = other) -> None:
-                node.input[one], node.input[other] = node.input[other], node.input[one]
-
-            yield site.mutant("operands swapped", f"operands {one} and {other} swapped", change)
+            text = f"operands {one} and {other} swapped"
+            yield site.mutant("operands swapped", text, partial(swap_inputs, one, other))
 
 
 def comparisons(site: Site) -> Iterator[Mutant]:
     """Changes the direction of a comparison."""
     for other in COMPARISONS.get(site.op, ()):
-        yield site.mutant("comparison changed", f"{site.op} -> {other}", renamed(other))
+        yield site.mutant("comparison changed", f"{site.op} -> {other}", partial(rename, other))
 
 
 def related(site: Site) -> Iterator[Mutant]:
     """Takes another operator."""
     if other := RELATED.get(site.op):
-        yield site.mutant("operator changed", f"{site.op} -> {other}", renamed(other))
+        yield site.mutant("operator changed", f"{site.op} -> {other}", partial(rename, other))
 
 
 def bypassed(site: Site) -> Iterator[Mutant]:
@@ -106,70 +104,55 @@ def bypassed(site: Site) -> Iterator[Mutant]:
         given = site.type(node.input[place]) if place < len(node.input) else None
         if given is not None and given == wanted:
             text = f"{site.op} -> operand {place}"
-            yield site.mutant("guard bypassed", text, identity_of(place))
+            yield site.mutant("guard bypassed", text, partial(make_identity, place))
     for place in (1, 2) if site.op == "Clip" else ():
         if place < len(node.input) and node.input[place]:
-
-            def change(node: onnx.NodeProto, place: int = place) -> None:
-                node.input[place] = ""
-
-            yield site.mutant("guard bypassed", f"limit {place} of Clip dropped", change)
+            text = f"limit {place} of Clip dropped"
+            yield site.mutant("guard bypassed", text, partial(set_input, place, ""))
 
 
 def rewired(site: Site) -> Iterator[Mutant]:
     """Takes another value of the same type and shape as an operand."""
-    node = site.node
     visible = site.scope.visible(site.place)
-    for place, name in enumerate(node.input):
+    for place, name in enumerate(site.node.input):
         known = site.type(name) if name else None
         siblings = [item for item in visible if item != name and site.type(item) == known]
         if known is None or not siblings:
             continue
         other = random.Random(zlib.crc32(f"{name} {place}".encode())).choice(siblings)
-
-        def change(node: onnx.NodeProto, place: int = place, other: str = other) -> None:
-            node.input[place] = other
-
-        yield site.mutant("operand rewired", f"operand {place}: {name} -> {other}", change)
+        text = f"operand {place}: {name} -> {other}"
+        yield site.mutant("operand rewired", text, partial(set_input, place, other))
 
 
 def detours(site: Site) -> Iterator[Mutant]:
     """Casts through a narrower type."""
-    if site.op != "Cast":
-        return
-    to = int(attribute_of(site.node, "to").i)
-    for narrow in NARROWER.get(to, ()):
-        text = f"through {TensorProto.DataType.Name(narrow)}"
-        yield site.of_graph("attribute to", text, _detour(site.place, narrow))
+    if site.op == "Cast":
+        for narrow in NARROWER.get(int(attribute_of(site.node, "to").i), ()):
+            text = f"through {TensorProto.DataType.Name(narrow)}"
+            yield site.of_graph("attribute to", text, partial(_detour, site.place, narrow))
 
 
-def _detour(place: int, narrow: int) -> Edit:
-    def edit(graph: onnx.GraphProto) -> None:
-        node = graph.node[place]
-        name = f"{node.output[0]}.narrow"
-        first = helper.make_node("Cast", [node.input[0]], [name], to=narrow)
-        node.input[0] = name
-        graph.node.insert(place, first)
-
-    return edit
+def _detour(place: int, narrow: int, graph: onnx.GraphProto) -> None:
+    node = graph.node[place]
+    name = f"{node.output[0]}.narrow"
+    first = helper.make_node("Cast", [node.input[0]], [name], to=narrow)
+    node.input[0] = name
+    graph.node.insert(place, first)
 
 
-def renamed(op: str) -> Callable[[onnx.NodeProto], None]:
+def set_input(place: int, name: str, node: onnx.NodeProto) -> None:
+    """Gives a node another operand."""
+    node.input[place] = name
+
+
+def rename(op: str, node: onnx.NodeProto) -> None:
     """Gives a node another operator."""
-
-    def change(node: onnx.NodeProto) -> None:
-        node.op_type = op
-
-    return change
+    node.op_type = op
 
 
-def identity_of(place: int) -> Callable[[onnx.NodeProto], None]:
+def make_identity(place: int, node: onnx.NodeProto) -> None:
     """Makes a node the identity of an operand."""
-
-    def change(node: onnx.NodeProto) -> None:
-        kept = node.input[place]
-        node.op_type, node.domain = "Identity", ""
-        del node.input[:], node.attribute[:]
-        node.input.append(kept)
-
-    return change
+    kept = node.input[place]
+    node.op_type, node.domain = "Identity", ""
+    del node.input[:], node.attribute[:]
+    node.input.append(kept)

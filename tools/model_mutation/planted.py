@@ -13,9 +13,9 @@ import onnx
 from onnx import numpy_helper
 
 import hlo2onnx
-from tools.model_mutation.control_flow import taken
+from tools.model_mutation.control_flow import take
 from tools.model_mutation.graphs import set_constant
-from tools.model_mutation.nodes import identity_of, renamed
+from tools.model_mutation.nodes import make_identity, rename
 from tools.model_mutation.programs import translated_function
 from tools.model_mutation.small import F32, I32, of
 
@@ -68,15 +68,15 @@ _WEIGHTS = np.random.default_rng(1).standard_normal((3, 2)).astype(np.float32)
 
 
 def _bypass(place: int) -> Change:
-    return lambda node, graph: identity_of(place)(node)
+    return lambda node, graph: make_identity(place, node)
 
 
 def _rename(op: str) -> Change:
-    return lambda node, graph: renamed(op)(node)
+    return lambda node, graph: rename(op, node)
 
 
 def _never_then(node: onnx.NodeProto, graph: onnx.GraphProto) -> None:
-    taken({"then_branch": "else_branch"})(node)
+    take({"then_branch": "else_branch"}, node)
 
 
 def _zero_weights(node: onnx.NodeProto, graph: onnx.GraphProto) -> None:

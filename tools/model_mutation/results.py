@@ -1,16 +1,42 @@
-"""The results of mutants as text."""
+"""The results of mutants, and docs/verification_score.md."""
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
-
-from tools.model_mutation.trial import Result
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
 
 DISTINGUISHABLE = ("caught", "survived")
 FEW = 5
 """So many inputs are shown with their numbers."""
 COLUMNS = ("caught", "survived", "rounding", "within tolerance", "equivalent", "invalid")
+
+
+@dataclass
+class Result:
+    """What was found about a mutant.
+
+    Attributes:
+        status: "caught" by `verify`. "survived": it passes, and another input shows the difference.
+            "rounding": differences are beyond the tolerance, and `verify` calls them right, as
+            rounding. "within tolerance"; "equivalent": results are identical. "invalid": ONNX
+            Runtime does not load the model, or a run does not end.
+        inputs: The input that shows the difference: kind of numbers, and small arrays.
+        excess: The largest difference beyond the tolerance, relative to the output's scale.
+    """
+
+    model: str
+    operator: str
+    status: str
+    graph: str = ""
+    node: str = ""
+    op: str = ""
+    source: str = ""
+    detail: str = ""
+    inputs: dict[str, str] = field(default_factory=dict)
+    excess: float = 0.0
 
 
 def share(results: Iterable[Result]) -> float:
@@ -20,16 +46,19 @@ def share(results: Iterable[Result]) -> float:
     return 100 * counts["caught"] / total if total else 100.0
 
 
-def table(results: Iterable[Result], key: Callable[[Result], str], title: str) -> str:
-    """Counts by status, as Markdown."""
-    results = list(results)
+def table(results: Sequence[Result], key: str, title: str) -> str:
+    """Counts by status, as Markdown.
+
+    Args:
+        key: The attribute of a result that groups them.
+    """
     head = f"| {title} | share | {' | '.join(COLUMNS)} |\n| --- |{' ---: |' * (len(COLUMNS) + 1)}\n"
-    groups = sorted({key(result) for result in results})
-    rows = [(group, [r for r in results if key(r) == group]) for group in groups]
+    groups = sorted({getattr(result, key) for result in results})
+    rows = [(group, [r for r in results if getattr(r, key) == group]) for group in groups]
     return head + "".join(_row(name, members) for name, members in [*rows, ("all", results)])
 
 
-def _row(name: str, members: list[Result]) -> str:
+def _row(name: str, members: Sequence[Result]) -> str:
     counts = Counter(result.status for result in members)
     distinguishable = any(counts[status] for status in DISTINGUISHABLE)
     shown = f"{share(members):.1f} %" if distinguishable else ""
@@ -53,3 +82,18 @@ def _inputs(inputs: Mapping[str, str]) -> list[str]:
     for name, text in inputs.items():
         groups[text.partition(":")[0].partition(" (")[0]].append(name)
     return [f"{kind}: {', '.join(names)}" for kind, names in groups.items()]
+
+
+def page(results: Sequence[Result], given: argparse.Namespace) -> str:
+    """The page below its prose."""
+    distinguishable = [r for r in results if r.status in DISTINGUISHABLE]
+    text = f"`python -m tools.model_mutation --count {given.count} --seed {given.seed} --write`,\n"
+    text += f"onnxruntime {version('onnxruntime')}, jaxlib {version('jaxlib')}:\n\n"
+    text += f"`verify()` catches {share(results):.1f} % of {len(distinguishable)} distinguishable"
+    text += f" mutants of {len({result.model for result in results})} programs.\n\n"
+    text += "## By operator of mutation\n\n" + table(results, "operator", "operator")
+    text += "\n## By program\n\n" + table(results, "model", "program")
+    survivors = [described(result) for result in results if result.status == "survived"]
+    if survivors:
+        text += "\n## Survivors\n\n```text\n" + "\n".join(survivors) + "\n```\n"
+    return text

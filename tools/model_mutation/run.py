@@ -1,23 +1,34 @@
-"""Tries the mutants of programs in child processes. ONNX Runtime can crash on a changed model."""
+"""Tries the mutants of programs in child processes. ONNX Runtime can crash on a changed model.
+
+As a command it is such a process: one request a line on stdin, one answer a line on stdout.
+"""
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
 
 from tools.conformance.pool import Worker, WorkerDied, WorkerHangs
-from tools.model_mutation.trial import Result
+from tools.conformance.worker import serve
+from tools.model_mutation.results import Result
 
-COMMAND = (sys.executable, "-W", "ignore", "-m", "tools.model_mutation.worker")
+COMMAND = (sys.executable, "-W", "ignore", "-m", "tools.model_mutation.run")
 SECONDS = 60.0
 """Limit for a mutant."""
 FIRST = 600.0
 """Limit for the translation of a program."""
+MEMORY = 12 << 30
+"""Limit of the data of a process: a changed loop may not end."""
 
 
 def results(model: str, count: int, seed: int) -> Iterator[Result]:
     """The results of a sample of a program's mutants.
+
+    A run that does not end is "invalid". A mutant that ends the process is "caught".
 
     Args:
         count: How many mutants that are valid models.
@@ -25,49 +36,48 @@ def results(model: str, count: int, seed: int) -> Iterator[Result]:
     Raises:
         WorkerDied, WorkerHangs: The program does not translate.
     """
-    runner = _Runner(model, seed)
+    request = {"model": model, "seed": seed}
+    worker, tried = Worker(COMMAND), 0
     try:
-        tried = 0
-        for place in range(len(runner.described)):
+        for place, row in enumerate(worker.ask(request, FIRST)):
             if tried >= count:
                 return
-            result = runner.run(place)
+            try:
+                result = Result(**worker.ask({**request, "place": place}, SECONDS))
+            except (WorkerDied, WorkerHangs) as end:
+                result = Result(**row)
+                result.status = "caught" if isinstance(end, WorkerDied) else "invalid"
+                result.detail += f" ({str(end).splitlines()[0]})"
+                with suppress(OSError):
+                    worker.close()
+                worker = Worker(COMMAND)
+                worker.ask(request, FIRST)
             tried += result.status != "invalid"
             yield result
     finally:
-        runner.close()
+        with suppress(OSError):
+            worker.close()
 
 
-class _Runner:
-    """A worker and its replacements."""
+def main() -> None:
+    """Answers requests."""
+    from tools.model_mutation.programs import translated
+    from tools.model_mutation.trial import Trials
 
-    def __init__(self, model: str, seed: int) -> None:
-        self._request = {"model": model, "seed": seed}
-        self._worker: Worker | None = Worker(COMMAND)
-        rows = self._worker.ask(self._request, FIRST)
-        self.described = [Result(**row) for row in rows]
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    known: list[Trials] = []
 
-    def run(self, place: int) -> Result:
-        """The result of a mutant.
+    def answer(request: dict[str, Any]) -> Any:
+        if not known:
+            name = request["model"]
+            known.append(Trials(name, translated(name), request["seed"]))
+        (trials,) = known
+        if "place" in request:
+            return asdict(trials.run(request["place"]))
+        return [asdict(trials.describe(mutant, "invalid")) for mutant in trials.mutants]
 
-        A run that does not end is "invalid". A mutant that ends the process is "caught".
-        """
-        if self._worker is None:
-            self._worker = Worker(COMMAND)
-            self._worker.ask(self._request, FIRST)
-        try:
-            answer = self._worker.ask({**self._request, "place": place}, SECONDS)
-            return Result(**answer)
-        except (WorkerDied, WorkerHangs) as end:
-            self.close()
-            result = self.described[place]
-            result.status = "caught" if isinstance(end, WorkerDied) else "invalid"
-            result.detail += f" ({str(end).splitlines()[0]})"
-            return result
+    serve(answer)
 
-    def close(self) -> None:
-        """Ends the worker."""
-        if self._worker is not None:
-            with suppress(OSError):
-                self._worker.close()
-            self._worker = None
+
+if __name__ == "__main__":
+    main()

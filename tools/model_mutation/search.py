@@ -12,17 +12,18 @@ import onnx
 from onnx import numpy_helper
 
 import hlo2onnx
+from hlo2onnx.errors import VerificationError
 from hlo2onnx.frontend.ports import tensor_of
 from hlo2onnx.frontend.signature import Port
 from hlo2onnx.interface.extents import Extent
 from hlo2onnx.ir.dims import free_symbols
 from hlo2onnx.runtime.calling import from_model, to_model
+from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.verify.compare import compare
 from hlo2onnx.verify.element_kinds import is_float
 from tools.model_mutation.constants import one_ulp, with_smaller_constants
 from tools.model_mutation.graphs import own_constants, scopes_of
 from tools.model_mutation.inputs import Draw, draws_of
-from tools.model_mutation.sessions import LimitedSession
 
 COUNT = 240
 """Draws of the search."""
@@ -124,14 +125,17 @@ class Search:
         return max(found, key=lambda item: item.times, default=None)
 
     def _run(self, model: bytes, draws: Sequence[Draw]) -> dict[int, Outputs]:
-        session = LimitedSession(model, self._libraries, SECONDS)
+        session = OrtProgram(model, optimize=False, threads=1, libraries=self._libraries)
         found: dict[int, Outputs] = {}
         end = time.monotonic() + TOTAL
         for place in self._kept:
             if time.monotonic() > end:
                 break
-            results = session(to_model(self._names, draws[place].arrays, self._inputs))
-            found[place] = None if results is None else from_model(self._outputs, results)
+            try:
+                results = session(to_model(self._names, draws[place].arrays, self._inputs), SECONDS)
+                found[place] = from_model(self._outputs, results)
+            except VerificationError:
+                found[place] = None
         return found
 
 

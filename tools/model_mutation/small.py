@@ -212,31 +212,6 @@ def newton() -> Built:
     return function, (of(F32, 6),)
 
 
-def half() -> Built:
-    """Attention in bfloat16."""
-
-    def function(x: jax.Array, w: jax.Array) -> jax.Array:
-        x, w = x.astype(jnp.bfloat16), w.astype(jnp.bfloat16)
-        query, key = jnp.tanh(x @ w), jax.nn.gelu(x @ w.T)
-        scores = jax.nn.softmax(query @ key.T / 3.0, axis=-1)
-        mixed = scores @ jnp.maximum(x, -1.0)
-        return (mixed * jax.nn.sigmoid(x) - 0.25).astype(jnp.float32)
-
-    return function, (of(F32, 8, 16), of(F32, 16, 16))
-
-
-def waves() -> Built:
-    """Complex numbers: a Fourier transform, phases and products."""
-
-    def function(x: jax.Array, angle: jax.Array) -> tuple[jax.Array, jax.Array]:
-        spectrum = jnp.fft.fft(x * jnp.exp(1j * angle))
-        moved = spectrum * (0.5 - 2.0j) + jnp.conj(spectrum)
-        power = jnp.abs(moved) ** 2 + jnp.angle(spectrum)
-        return jnp.fft.ifft(moved / (2.0 + power)), jnp.log1p(power)
-
-    return function, (of(jnp.complex64, 4, 8), of(F32, 8))
-
-
 def branches_in_scan() -> Built:
     """Branches within a loop."""
 
@@ -298,7 +273,6 @@ PROGRAMS: Mapping[str, Callable[[], Built]] = {
 """By name."""
 
 BISECTED: Mapping[str, Callable[[], Built]] = {
-    f"small_{build.__name__}": build
-    for build in (newton, half, waves, branches_in_scan, loop_in_loop)
+    f"small_{build.__name__}": build for build in (newton, branches_in_scan, loop_in_loop)
 }
 """Programs for `--bisect`."""

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
 
 import numpy as np
-import onnx
 
 import hlo2onnx
-from hlo2onnx.errors import VerificationError
+from hlo2onnx.errors import OverBudgetError, VerificationError
 from hlo2onnx.runtime.calling import to_model
-from hlo2onnx.runtime.sessions import check_model
+from hlo2onnx.runtime.sessions import OrtProgram, check_model
+from hlo2onnx.verify.candidate import Candidate
+from hlo2onnx.verify.judge import Judge
+from hlo2onnx.verify.runners import OnnxRuntime
+from hlo2onnx.verify.settings import Settings
+from hlo2onnx.verify.trial import Inputs, Trial
 from tools.model_mutation.constants import SMALLEST
 from tools.model_mutation.inputs import Draw
-from tools.model_mutation.judging import ProgramJudge
 from tools.model_mutation.mutant import Mutant, ordered
 from tools.model_mutation.operators import mutants_of
+from tools.model_mutation.results import Result
 from tools.model_mutation.search import COUNT, Search
-from tools.model_mutation.sessions import LimitedSession
 
 CONFIRMED = 6
 """How many inputs may confirm a difference."""
@@ -30,40 +34,8 @@ SHOWN = 12
 """Arrays of at most this size are shown."""
 
 
-@dataclass
-class Result:
-    """What was found about a mutant.
-
-    Attributes:
-        status: "caught" by `verify`. "survived": it passes, and another input shows the difference.
-            "rounding": differences are beyond the tolerance, and `verify` calls them right, as
-            rounding. "within tolerance"; "equivalent": results are identical. "invalid": ONNX
-            Runtime does not load the model, or a run does not end.
-        inputs: The input that shows the difference: kind of numbers, and small arrays.
-        disputed: An input on which `verify` says of the unchanged model that it differs.
-        excess: The largest difference beyond the tolerance, relative to the output's scale.
-    """
-
-    model: str
-    operator: str
-    status: str
-    graph: str = ""
-    node: str = ""
-    op: str = ""
-    source: str = ""
-    detail: str = ""
-    inputs: dict[str, str] = field(default_factory=dict)
-    disputed: dict[str, str] = field(default_factory=dict)
-    excess: float = 0.0
-    seconds: float = 0.0
-
-    def as_json(self) -> dict[str, Any]:
-        """The result as a line of the log."""
-        return asdict(self)
-
-
 class Trials:
-    """A program and its mutants, in the order of the sample.
+    """A program and its mutants, in the order of the sample. XLA runs once for all of them.
 
     Args:
         count: Draws of the search.
@@ -77,9 +49,18 @@ class Trials:
         self._program = program
         self._seed = seed
         self._model = program.model_proto
-        self._judge = ProgramJudge(program, seed=0)
-        self._search: Search | None = None
+        source = program._source
+        given: list[tuple[list[np.ndarray], str]] | None = None
+        if not source.signature.inputs:
+            given = [([], "")]
+        self._judge = Judge(source, given, Settings(seed=0))
+        self._one = Judge(source, [])
+        self._one.reference = self._judge.reference
         self.mutants = ordered(mutants_of(self._model), seed)
+
+    @cached_property
+    def _search(self) -> Search:
+        return Search(self._program, self._seed, self._count)
 
     def describe(self, mutant: Mutant, status: str) -> Result:
         """A result without a search."""
@@ -96,7 +77,8 @@ class Trials:
         except (VerificationError, ValueError, KeyError):
             result.status = "invalid"
             return result
-        if self._judge.finds(content):
+        # Most changes show in the first trial. The others would cost time only.
+        if any(self._differs(self._judge, trial, content) for trial in self._judge.trials):
             result.status = "caught"
             return result
         self._find_difference(content, result)
@@ -108,19 +90,38 @@ class Trials:
         Raises:
             VerificationError: It is no valid model, or a run does not end.
         """
-        changed: onnx.ModelProto = mutant.apply(self._model)
-        content: bytes = changed.SerializeToString()
+        content: bytes = mutant.apply(self._model).SerializeToString()
         check_model(content)
-        session = LimitedSession(content, self._program.libraries, END)
-        source = self._program._source
-        session(to_model(self._program.input_names, self._judge.arrays, source.signature.inputs))
-        if session.was_stopped:
-            raise VerificationError("a run does not end")
+        libraries = self._program.libraries
+        session = OrtProgram(content, optimize=False, threads=1, libraries=libraries)
+        ports = self._program._source.signature.inputs
+        arrays = self._judge.trials[0].arrays
+        try:
+            session(to_model(self._program.input_names, arrays, ports), END)
+        except OverBudgetError:
+            raise
+        except VerificationError:
+            pass  # the verification says so
         return content
 
+    def _differs(self, judge: Judge, trial: Trial, model: bytes) -> bool:
+        """Whether a verification says that a model differs, or does not run."""
+        judge = copy(judge)
+        judge.trials = [trial]
+        program = self._program
+        runner = OnnxRuntime(program.libraries, program.providers)
+        candidate = Candidate(model, program.input_names, runner, program.denormals)
+        try:
+            return bool(judge(candidate).differing)
+        except VerificationError:
+            return True
+
+    def _differs_on(self, model: bytes, arrays: Sequence[np.ndarray]) -> bool:
+        """Whether `verify(*arrays)` says so."""
+        trial = Trial(Inputs(arrays), self._judge.reference(arrays))
+        return self._differs(self._one, trial, model)
+
     def _find_difference(self, content: bytes, result: Result) -> None:
-        if self._search is None:
-            self._search = Search(self._program, self._seed, self._count)
         identical, found = self._search.differences(content)
         if identical:
             result.status = "equivalent"
@@ -136,19 +137,13 @@ class Trials:
         result.status = "rounding"
         largest = sorted(found, key=lambda item: -item.excess)
         chosen = [*found[: CONFIRMED // 2], *largest[: CONFIRMED // 2]]
+        own = self._model.SerializeToString()
         for place in dict.fromkeys(item.draw for item in chosen):
             draw = self._search.draws[place]
-            if not self._judge.finds_on(content, draw.arrays):
-                continue
-            if self._is_right_on(draw):
+            if self._differs_on(content, draw.arrays) and not self._differs_on(own, draw.arrays):
                 result.status = "survived"
                 result.inputs = self._shown(draw)
                 break
-            result.disputed = self._shown(draw)
-
-    def _is_right_on(self, draw: Draw) -> bool:
-        """Whether the model itself passes on an input."""
-        return not self._judge.finds_on(self._model.SerializeToString(), draw.arrays)
 
     def _shown(self, draw: Draw) -> dict[str, str]:
         rows = zip(self._program.input_names, draw.kinds, draw.arrays, strict=True)
