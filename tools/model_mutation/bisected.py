@@ -115,7 +115,7 @@ def _is_named(
     """Whether the changed node, or a reader of the changed constant, is among the named ones."""
     if not mutant.operator.startswith("constant"):
         return mutant.node in names | _chosen_by(model, found, names)
-    if found.op is not None and found.op.name == "stablehlo.constant":
+    if found.op is not None and not names:  # the model has it as a constant
         return found.op.source == mutant.source
     graph = graph_at(model, mutant.path)
     return any(node.name in names for node in _below(graph) if mutant.node in node.input)
