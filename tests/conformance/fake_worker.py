@@ -26,7 +26,7 @@ def run(name: str, options: Mapping[str, Any]) -> Outcome:
     if what == "noise":
         print("something a library prints")
         os.write(1, b"and from C++\n")
-    return Outcome(name, "pass", reason=f"process {os.getpid()}", seconds={"run": 0.5})
+    return Outcome(name, "pass", reason=f"process {os.getpid()}")
 
 
 if __name__ == "__main__":

@@ -42,17 +42,20 @@ def test_places() -> None:
     with pytest.raises(ValueError, match="there is no runtime tpu"):
         place_of({"runtime": "tpu", "target": "onnx", "environments": "unused"})
     place = place_of({"runtime": "reference", "target": "onnx", "environments": "unused"})
-    assert (place.target, place.runs) == ("onnx", {"run": True})
+    assert (place.target, place.runner.levels) == ("onnx", (True,))
 
 
 def test_a_model_in_another_process() -> None:
     place = place_of({"runtime": "ort-cpu", "target": "ort-cpu@1.31", "environments": "unused"})
-    assert (place.target, place.runs) == ("ort-cpu@1.31", {"optimized": True, "plain": False})
-    session = place.load(model("g (bfloat16[2] x) => (bfloat16[2] y) {y = Identity(x)}"), True)
-    (y,) = session({"x": X})
+    assert (place.target, place.runner.levels) == ("ort-cpu@1.31", (True, False))
+
+    def run(text: str, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+        return place.runner.session(model(text), optimize=True, denormals="keep")(feeds)
+
+    (y,) = run("g (bfloat16[2] x) => (bfloat16[2] y) {y = Identity(x)}", {"x": X})
     assert (y.dtype, y.tolist()) == (X.dtype, [1.5, -3])
     with pytest.raises(VerificationError, match="find an implementation"):
-        place.load(model("g (double[2] x) => (double[2] y) {y = Erf(x)}"), True)({})
+        run("g (double[2] x) => (double[2] y) {y = Erf(x)}", {})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@
     python -m tools.conformance --set all --every 20        a sample
     python -m tools.conformance --set all --symbolic        with symbolic leading dimensions
     python -m tools.conformance --case NAME                 one case, with traceback or values
-    python -m tools.conformance --case NAME --dump DIR      ... and stages and inputs
     python -m tools.conformance --every 3 --runtime ort-web@1.30 --json FILE     in another runtime
     python -m tools.conformance --set all --known tests/conformance/known_failures.txt
     python -m tools.conformance --set all --update-known    write that file
@@ -83,7 +82,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--dtypes", type=words, help="comma-separated, as f32,f64,bf16,i8,u8,bool,c64")
     add("--every", type=int, default=1, metavar="K", help="each K-th case of each group only")
     add("--case", metavar="NAME", help="one case (or an fnmatch pattern), verbosely")
-    add("--dump", metavar="DIR", help="write stages, inputs and XLA's results of each case")
     add("--runtime", default="", metavar="NAME[=TARGET]", help="as for tools.probe")
     add("--environments", default=str(CACHE), metavar="DIR", help="of runtimes (%(default)s)")
     add("--symbolic", action="store_true", help="make leading dimensions symbolic where JAX can")
@@ -111,7 +109,7 @@ def _run(cases: Sequence[Case], options: argparse.Namespace) -> dict[str, Outcom
     pool = Pool(options.jobs, options.timeout)
     try:
         runtime, _, target = options.runtime.partition("=")
-        request = {"dump": options.dump, "symbolic": options.symbolic, "runtime": runtime}
+        request = {"symbolic": options.symbolic, "runtime": runtime}
         request["target"] = target or runtime.partition("@")[0]
         request["environments"] = options.environments
         futures = pool.submit([case.name for case in cases], request)
@@ -135,11 +133,9 @@ def _report(
     found = [outcomes[case.name] for case in cases]
     if options.case:
         for outcome in found:
-            print(f"{outcome.name}\n{outcome.line}\n{outcome.detail}\n{dict(outcome.seconds)}")
+            print(f"{outcome.name}\n{outcome.line}\n{outcome.detail}")
         return
     print(table.by_group(cases, outcomes))
-    if any(outcome.status != "pass" for outcome in found):
-        print(f"\n{table.by_cause(cases, outcomes)}")
     if any(outcome.failed for outcome in found):
         print(f"\n{table.failures(found)}")
 

@@ -1,16 +1,13 @@
-"""Runs one harness: JAX lowers it, XLA runs it, hlo2onnx translates it, ONNX Runtime runs that."""
+"""Runs one harness: JAX lowers it, hlo2onnx translates it, `verify` compares it with XLA."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-import time
 import traceback
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,26 +19,21 @@ from jax._src.internal_test_util import test_harnesses
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.frontend.load import load
-from hlo2onnx.runtime.calling import caller_of, from_model, to_model
+from hlo2onnx.runtime.calling import caller_of
 from hlo2onnx.runtime.sessions import check_model
-from tools.conformance.exact import exact_results
+from hlo2onnx.verify.candidate import Candidate
+from hlo2onnx.verify.judge import Judge
 from tools.conformance.outcome import REASON_SEPARATOR, Outcome, one_line
-from tools.conformance.residuals import as_good
 from tools.conformance.running import Place, place_of
 from tools.conformance.sets import EXACT
-from tools.conformance.verdict import describe, mistakes
 
 STATUS_OF_PHASE = {
-    "arguments": "jax-error",
     "lower": "jax-error",
     "symbolic": "unexported",
-    "xla": "jax-error",
     "translate": "error",
+    "xla": "jax-error",
     "check": "invalid",
-    "load": "load-error",
     "run": "run-error",
-    "exact": "error",
-    "compare": "error",
 }
 """What it means when a phase raises; a TranslationError means `refused`."""
 
@@ -53,10 +45,6 @@ _XLA_SWITCH = re.compile(r"enable_?xla_(True|False)")
 
 _SHORT = {"bool": "bool", "bfloat16": "bf16"}
 _SHORT_KIND = {"float": "f", "int": "i", "uint": "u", "complex": "c"}
-
-
-class Disagreement(Exception):  # noqa: N818  (a finding)
-    """ONNX Runtime's outputs differ from XLA's: one line, then the details."""
 
 
 class Runs:
@@ -79,10 +67,9 @@ class Runs:
         """Runs one harness.
 
         Args:
-            options: `dump`: folder that receives stages and inputs; `symbolic`: whether
-                leading dimensions are symbolic in what is translated; `runtime`, `target` and
-                `environments`: where the model runs, see `tools.conformance.running`. All requests
-                of a process name the same runtime.
+            options: `symbolic`: whether leading dimensions are symbolic in what is translated;
+                `runtime`, `target` and `environments`: where the model runs, see
+                `tools.conformance.running`. All requests of a process name the same runtime.
         """
         harness = self._harnesses[name]
         limits = [
@@ -96,59 +83,71 @@ class Runs:
         if self._count % CLEAR_EVERY == 0:
             jax.clear_caches()
         self._place = self._place or place_of(options)
-        dump, symbolic = options.get("dump"), bool(options.get("symbolic"))
-        return self._attempt(harness, self._place, dump, symbolic)
-
-    def _attempt(self, harness: Any, place: Place, dump: str | None, symbolic: bool) -> Outcome:
-        clock = Clock()
-        name = harness.fullname
-        key = ""
+        case = _Case(harness, self._place)
         try:
-            with clock("arguments"):
-                arguments = arguments_of(harness)
-            with clock("lower"):
-                lowered = translated = jax.jit(harness.dyn_fun).lower(*arguments)
-            if symbolic:
-                with clock("symbolic"):
-                    specs = with_symbolic_dimensions(arguments)
-                    translated = jax.jit(harness.dyn_fun).lower(*specs)
-            key = _digest(harness.group_name, translated, arguments)
-            if dump is None and key in self._done:
-                return replace(self._done[key], name=name, seconds=clock.seconds)
-            folder = None if dump is None else _folder(dump, name)
-            _translate_and_compare(harness, lowered, translated, arguments, place, clock, folder)
-            outcome = Outcome(name, "pass", seconds=clock.seconds)
-        except Disagreement as found:
-            reason, _, detail = str(found).partition("\n")
-            outcome = Outcome(name, "mismatch", one_line(reason), detail, clock.seconds)
+            return self._outcome(case, bool(options.get("symbolic")))
         except TranslationError as error:
-            outcome = Outcome(name, "refused", _refusals(error), str(error), clock.seconds)
+            outcome = Outcome(name, "refused", _refusals(error), str(error))
         except Exception as error:  # noqa: BLE001  (the phase says whose failure it is)
-            status = STATUS_OF_PHASE[clock.phase]
             reason = one_line(f"{type(error).__name__}: {error}")
-            outcome = Outcome(name, status, reason, traceback.format_exc(), clock.seconds)
-        if key:
-            self._done[key] = outcome
+            outcome = Outcome(name, STATUS_OF_PHASE[case.phase], reason, traceback.format_exc())
+        self._done[case.digest] = outcome
+        return outcome
+
+    def _outcome(self, case: _Case, symbolic: bool) -> Outcome:
+        case.lower(symbolic)
+        if case.digest in self._done:
+            return replace(self._done[case.digest], name=case.harness.fullname)
+        outcome = self._done[case.digest] = case.compared()
         return outcome
 
 
-class Clock:
-    """Measures phases, and knows the last one."""
+class _Case:
+    """A harness on its way.
 
-    def __init__(self) -> None:
-        self.phase = ""
-        self.seconds: dict[str, float] = {}
+    Attributes:
+        phase: Where it is, a key of `STATUS_OF_PHASE`.
+        digest: The same for harnesses that are the same program with the same arguments.
+    """
 
-    @contextmanager
-    def __call__(self, phase: str) -> Iterator[None]:
-        """Measures a phase."""
-        self.phase = phase
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            passed = time.perf_counter() - start
-            self.seconds[phase] = round(self.seconds.get(phase, 0.0) + passed, 6)
+    def __init__(self, harness: Any, place: Place) -> None:
+        self.harness = harness
+        self._place = place
+        self.phase = "lower"
+        self.digest = harness.fullname
+
+    def lower(self, symbolic: bool) -> None:
+        """Lowers the program, for symbolic leading dimensions perhaps."""
+        self._arguments = arguments_of(self.harness)
+        self._lowered = self._translated = jax.jit(self.harness.dyn_fun).lower(*self._arguments)
+        if symbolic:
+            self.phase = "symbolic"
+            specs = with_symbolic_dimensions(self._arguments)
+            self._translated = jax.jit(self.harness.dyn_fun).lower(*specs)
+        self.digest = _digest(self.harness.group_name, self._translated, self._arguments)
+
+    def compared(self) -> Outcome:
+        """Translates the program, and runs it with and without graph optimization."""
+        name, place = self.harness.fullname, self._place
+        self.phase = "translate"
+        program = hlo2onnx.translate(self._translated, target=place.target)
+        self.phase = "xla"
+        source = load(self._lowered)
+        inputs = caller_of(source.signature).arrays(tuple(self._arguments), {})
+        judge = Judge(source, [(inputs, "")])
+        self.phase = "check"
+        content = program.model_proto.SerializeToString()
+        check_model(content)
+        self.phase = "run"
+        found = judge(Candidate(content, program.input_names, place.runner))
+        exact = self.harness.group_name in EXACT
+        bad = [
+            f"{label} {item.name} {item.dtype}{list(item.shape)}: relative error {item.max_rel:.1e}"
+            for label, items in found.runs
+            for item in items
+            if not item.ok or (exact and item.max_abs > 0)
+        ]
+        return Outcome(name, "mismatch", bad[0], str(found)) if bad else Outcome(name, "pass")
 
 
 def dtype_name(dtype: Any) -> str:
@@ -200,79 +199,8 @@ def with_symbolic_dimensions(arguments: Sequence[Any]) -> list[Any]:
     return [jax.tree_util.tree_map(typed, argument) for argument in arguments]
 
 
-def _translate_and_compare(
-    harness: Any,
-    lowered: Any,
-    translated: Any,
-    arguments: list[Any],
-    place: Place,
-    clock: Clock,
-    folder: Path | None,
-) -> None:
-    """Runs the program in XLA and, translated, in a runtime with and without optimisation.
-
-    Args:
-        lowered: For the shapes of the arguments.
-        translated: For these, or for symbolic ones.
-        folder: Receives the stages of the translation, the inputs and XLA's results.
-
-    Raises:
-        Disagreement: The results differ.
-    """
-    with clock("translate"):
-        signature = load(translated).signature
-        inputs = caller_of(signature).arrays(tuple(arguments), {})
-        program = hlo2onnx.translate(translated, dump=folder, target=place.target)
-        proto = program.model_proto
-        content = proto.SerializeToString()
-    with clock("xla"):
-        results = lowered.compile()(*arguments)
-        expected = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(results)]
-    if folder is not None:
-        for stem, arrays in (("inputs", inputs), ("xla", expected)):
-            np.savez(folder / f"{stem}.npz", *map(_plain, arrays))
-    with clock("check"):
-        check_model(proto)
-    feeds = to_model(program.input_names, inputs)
-    runs = {}
-    for label, optimize in place.runs.items():
-        with clock("load"):
-            session = place.load(content, optimize)
-        with clock("run"):
-            runs[label] = from_model(signature.outputs, session(feeds))
-    with clock("compare"):
-        exact: list[np.ndarray | None] = [None] * len(expected)
-        bad = mistakes(harness.group_name, runs, expected, exact)
-    if bad and harness.group_name not in EXACT:
-        with clock("exact"):
-            exact = exact_results(harness, lowered, arguments, inputs, expected)
-            bad = mistakes(harness.group_name, runs, expected, exact)
-            good = {
-                (label, index)
-                for label in {label for label, _ in bad}
-                for index in as_good(harness.group_name, inputs, runs[label], expected)
-            }
-            bad = {place: found for place, found in bad.items() if place not in good}
-    if bad:
-        raise Disagreement(describe(bad, runs, expected, exact))
-
-
 def _refusals(error: TranslationError) -> str:
     reasons = dict.fromkeys(
         f"{refusal.op}: {refusal.why}".replace(REASON_SEPARATOR, ", ") for refusal in error.refusals
     )
     return one_line(REASON_SEPARATOR.join(reasons))
-
-
-def _folder(dump: str, name: str) -> Path:
-    """A folder for a case: long names differ at their ends."""
-    text = re.sub(r"\W+", "_", name).strip("_")
-    short = text if len(text) <= 120 else f"{text[:110]}_{zlib.crc32(name.encode()):08x}"
-    folder = Path(dump) / short
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _plain(array: np.ndarray) -> np.ndarray:
-    """The array in a type that npz files know."""
-    return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 STATUSES: dict[str, str] = {
@@ -53,14 +53,12 @@ class Outcome:
         status: A key of `STATUSES`.
         reason: One line.
         detail: Traceback or differing values.
-        seconds: Time per phase.
     """
 
     name: str
     status: str
     reason: str = ""
     detail: str = ""
-    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def counts(self) -> bool:

@@ -6,7 +6,7 @@ JavaScript, are cast in the model from and to types that hold them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +16,7 @@ import onnx_ir as ir
 from onnx import helper
 
 from hlo2onnx.runtime.adapters.installed import KINDS, Name
-from hlo2onnx.runtime.sessions import OrtProgram
-from hlo2onnx.verify.runners import OtherRuntime, Session
+from hlo2onnx.verify.runners import OnnxRuntime, OtherRuntime, Runner, Session
 from tools.probe.environments import start
 from tools.probe.models import Ports
 
@@ -27,25 +26,33 @@ SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Place:
-    """A runtime, and what models for it are made for.
-
-    Attributes:
-        target: The target of the translation.
-        runs: By the name of a run, whether the runtime may optimize the graph.
-        load: Gives the session of a serialized model.
-    """
+    """A runtime, and what models for it are made for."""
 
     target: str
-    runs: Mapping[str, bool]
-    load: Callable[[bytes, bool], Session]
+    runner: Runner
 
 
-HERE = Place(
-    "ort-cpu",
-    {"optimized": True, "plain": False},
-    lambda content, optimize: OrtProgram(content, optimize=optimize, threads=2),
-)
+HERE = Place("ort-cpu", OnnxRuntime())
 """ONNX Runtime in this process."""
+
+
+@dataclass(frozen=True)
+class Ported(OtherRuntime):
+    """Another runtime, for models with inputs and outputs of any type."""
+
+    def session(self, model: bytes | str, *, optimize: bool, denormals: str = "keep") -> Session:
+        """A session whose inputs and outputs are cast."""
+        assert isinstance(model, bytes)
+        outputs = onnx.load_from_string(model).graph.output
+        dtypes = [ir.DataType(item.type.tensor_type.elem_type).numpy() for item in outputs]
+        takes, gives = self.process.takes, self.process.gives
+        session = super().session(with_ports(model, takes, gives), optimize=optimize)
+
+        def run(feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+            found = session(carried_feeds(feeds, takes))
+            return [x.astype(dtype, copy=False) for x, dtype in zip(found, dtypes, strict=True)]
+
+        return run
 
 
 def place_of(options: Mapping[str, str]) -> Place:
@@ -60,23 +67,8 @@ def place_of(options: Mapping[str, str]) -> Place:
         return HERE
     name = Name.parsed(options["runtime"])
     process = start(name, Path(options["environments"]), SECONDS)
-    runner = OtherRuntime(process, "the runtime")
-
-    def load(content: bytes, optimize: bool) -> Session:
-        outputs = onnx.load_from_string(content).graph.output
-        dtypes = [ir.DataType(item.type.tensor_type.elem_type).numpy() for item in outputs]
-        session = runner.session(
-            with_ports(content, process.takes, process.gives), optimize=optimize
-        )
-
-        def run(feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-            found = session(carried_feeds(feeds, process.takes))
-            return [x.astype(dtype, copy=False) for x, dtype in zip(found, dtypes, strict=True)]
-
-        return run
-
-    runs = HERE.runs if KINDS[name.kind].has_levels else {"run": True}
-    return Place(options["target"], runs, load)
+    levels = (True, False) if KINDS[name.kind].has_levels else (True,)
+    return Place(options["target"], Ported(process, "the runtime", levels))
 
 
 def with_ports(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from tools.conformance.outcome import REASON_SEPARATOR, STATUSES, Case, Outcome, one_line
-
-_SPECIFIC = re.compile(r"0x[0-9a-f]+|%\w+|'[^']*'|\"[^\"]*\"|[-+]?\d[\d.]*(?:e[-+]?\d+)?")
-"""What differs between failures of one cause."""
+from tools.conformance.outcome import STATUSES, Case, Outcome
 
 
 def by_group(cases: Sequence[Case], outcomes: Mapping[str, Outcome]) -> str:
@@ -31,32 +27,6 @@ def _row(name: str, outcomes: Sequence[Outcome], width: int) -> str:
     others = [f"{counts[status]} {status}" for status in STATUSES if counts[status]]
     rest = ", ".join(other for other in others if not other.endswith(" pass"))
     return f"{name:<{width}} {counts['pass']:>5} {total:>5} {rate}  {rest}".rstrip()
-
-
-def by_cause(cases: Sequence[Case], outcomes: Mapping[str, Outcome]) -> str:
-    """One row per cause of failures and skips, the most frequent first, each with an example.
-
-    A case that several ops are missing for counts for each of them.
-    """
-    rows: dict[str, list[tuple[str, str]]] = {}
-    for case in cases:
-        for reason in _reasons(case, outcomes[case.name]):
-            rows.setdefault(_SPECIFIC.sub("*", reason), []).append((reason, case.name))
-    lines = []
-    for found in sorted(rows.values(), key=len, reverse=True):
-        reason, example = found[0]
-        lines += [f"{len(found):>5}  {one_line(reason, 200)}", f"       {example}"]
-    return "\n".join(lines)
-
-
-def _reasons(case: Case, outcome: Outcome) -> list[str]:
-    if outcome.status == "pass":
-        return []
-    if outcome.status == "refused":
-        return [f"refused: {reason}" for reason in outcome.reason.split(REASON_SEPARATOR)]
-    if outcome.status in ("mismatch", "crash", "timeout"):
-        return [f"{case.group} {outcome.line}"]  # their texts say little about the cause
-    return [outcome.line]
 
 
 def failures(outcomes: Sequence[Outcome]) -> str:
