@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.conformance.known import KnownFailures, judge, side_of, vanished
+from tools.conformance.known import judge, read_known, side_of, vanished
 from tools.conformance.outcome import Outcome
 from tools.conformance.pool import Pool, list_cases
 from tools.conformance.sets import FAMILIES, SETS
@@ -38,7 +38,7 @@ class Suite:
         every = int(os.environ.get("HLO2ONNX_CONFORMANCE_EVERY", "1"))
         chosen = SETS[os.environ.get("HLO2ONNX_CONFORMANCE_SET", "all")]
         self.cases, self.version = list_cases()
-        self.known = KnownFailures.read(KNOWN).reasons[side_of(self.version)]
+        self.known = read_known(KNOWN, side_of(self.version))
         self.pool = Pool(jobs)
         self._selected: dict[str, list[str]] = {}
         for case in replace(chosen, every=every).of(self.cases):

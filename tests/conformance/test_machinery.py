@@ -14,7 +14,7 @@ import pytest
 from hlo2onnx.verify.runners import OnnxRuntime, Session
 from tools.conformance import table
 from tools.conformance.case import _Case
-from tools.conformance.known import SIDES, KnownFailures, KnownFailuresError, judge, side_of
+from tools.conformance.known import SIDES, judge, read_known, side_of
 from tools.conformance.known import vanished as vanished_lines
 from tools.conformance.outcome import Case, Outcome, one_line
 from tools.conformance.pool import Pool, WorkerDied, list_cases
@@ -106,50 +106,16 @@ def test_unknown_statuses_are_refused() -> None:
 
 # --- known failures -----------------------------------------------------------------------------
 
-ODD_NAMES = ["# a", "tab\there", "new\nline", "100%", " spaces ", "é", "a[b](c)=:;", "\r", "%23 a"]
-
-
-def known(*lines: str, folder: Path) -> KnownFailures:
-    path = folder / "known.txt"
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return KnownFailures.read(path)
-
-
-def test_names_round_trip(tmp_path: Path) -> None:
-    path = tmp_path / "known.txt"
-    written = KnownFailures({side: dict.fromkeys(ODD_NAMES, "a reason") for side in SIDES})
-    written.write(path)
-    assert KnownFailures.read(path) == written
-    lines = path.read_text().split("\n")
-    assert len([line for line in lines if line and not line.startswith("#")]) == len(ODD_NAMES)
-
-
-def test_no_file_is_an_empty_one(tmp_path: Path) -> None:
-    assert KnownFailures.read(tmp_path / "absent.txt") == KnownFailures()
-
 
 def test_the_third_column_restricts_a_line(tmp_path: Path) -> None:
     old, new = SIDES
-    file = known("# why", "", "a\tbroken", f"b\tbroken there\t{old}", folder=tmp_path)
-    assert file.reasons[old] == {"a": "broken", "b": "broken there"}
-    assert file.reasons[new] == {"a": "broken"}
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("just a name", "not 'name<TAB>reason"),
-        ("a\t", "not 'name<TAB>reason"),
-        ("a\tb\tjax<0.11\tc", "not 'name<TAB>reason"),
-        ("a\tb\tjax<1", "'jax<1' is none of jax<0.11, jax>=0.11"),
-        ("twice\tagain\tjax<0.11", "twice stands in the file twice"),
-    ],
-)
-def test_bad_lines(line: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(KnownFailuresError) as caught:
-        known("twice\tonce", line, folder=tmp_path)
-    assert message in str(caught.value)
-    assert "known.txt:2" in str(caught.value)
+    path = tmp_path / "known.txt"
+    path.write_text(f"# why\n\na\tbroken\nb\tbroken there\t{old}\n")
+    assert read_known(path, old) == {"a": "broken", "b": "broken there"}
+    assert read_known(path, new) == {"a": "broken"}
+    path.write_text("a\tbroken\tjax<1\n")
+    with pytest.raises(ValueError, match="are none of"):
+        read_known(path, old)
 
 
 def test_sides() -> None:
@@ -177,26 +143,6 @@ def test_the_file_only_shrinks() -> None:
     assert "crash: SIGFPE" in problems[1]
     assert "delete its line" in problems[0]
     assert vanished_lines(listed, ["old", "fixed", "now skipped"]) == ["gone"]
-
-
-def test_update_changes_one_side_and_only_what_ran(tmp_path: Path) -> None:
-    old, new = SIDES
-    file = known(
-        "both\tfails", "not run\tfails", f"other side\tfails\t{old}", "gone\tfails", folder=tmp_path
-    )
-    outcomes = [
-        Outcome("both", "pass"),
-        Outcome("fresh", "mismatch", "by\tfar"),
-        Outcome("other side", "pass"),
-    ]
-    file.update(new, outcomes, ["both", "not run", "fresh", "other side"])
-    assert file.lines() == [
-        f"both\tfails\t{old}",
-        f"fresh\tmismatch: by far\t{new}",
-        f"gone\tfails\t{old}",
-        "not run\tfails",
-        f"other side\tfails\t{old}",
-    ]
 
 
 # --- selections ---------------------------------------------------------------------------------

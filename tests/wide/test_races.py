@@ -1,4 +1,4 @@
-"""Scatters with many equal indices on several threads; `tools.races` runs them more often."""
+"""Scatters with many equal indices on several threads."""
 
 from __future__ import annotations
 

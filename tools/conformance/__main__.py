@@ -7,7 +7,6 @@
     python -m tools.conformance --case NAME                 one case, with traceback or values
     python -m tools.conformance --every 3 --runtime ort-web@1.30 --json FILE     in another runtime
     python -m tools.conformance --set all --known tests/conformance/known_failures.txt
-    python -m tools.conformance --set all --update-known    write that file
 
 Each case runs in a worker process with a time limit, so a crash of the runtime costs one case. Exit
 code: 0 if no case failed (with --known: exactly the listed cases failed), 1 otherwise, 2 for wrong
@@ -26,15 +25,13 @@ from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tools import ROOT, words
+from tools import words
 from tools.conformance import table
-from tools.conformance.known import KnownFailures, judge, side_of, vanished
+from tools.conformance.known import judge, read_known, side_of, vanished
 from tools.conformance.outcome import Case, Outcome
 from tools.conformance.pool import Pool, list_cases
 from tools.conformance.sets import SETS, Selection
 from tools.probe.environments import CACHE
-
-KNOWN = ROOT / "tests" / "conformance" / "known_failures.txt"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,14 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     found, names = [outcomes[case.name] for case in cases], [case.name for case in every_case]
     side = side_of(version)
-    if options.update_known:
-        known = KnownFailures.read(options.update_known)
-        known.update(side, found, names)
-        known.write(options.update_known)
-        return 0
     if options.known is None:
         return int(any(outcome.failed for outcome in found))
-    reasons = KnownFailures.read(options.known).reasons[side]
+    reasons = read_known(options.known, side)
     problems = judge(reasons, found)
     problems += [f"no such case in {side}  {name}" for name in vanished(reasons, names)]
     print("\n".join(["", *problems]) if problems else "\nnothing but the known failures")
@@ -89,7 +81,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--timeout", type=float, default=60.0, metavar="S", help="seconds for a case")
     add("--json", type=Path, metavar="FILE", help="write all outcomes")
     add("--known", type=Path, metavar="FILE", help="known failures: fail on any change")
-    add("--update-known", type=Path, nargs="?", const=KNOWN, metavar="FILE", help="write that file")
     return parser.parse_args(argv)
 
 

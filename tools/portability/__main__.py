@@ -5,8 +5,6 @@
     python -m tools.portability --write                      ... and writes docs/portability.md
     python -m tools.portability --write --harnesses FILE ... with JAX's harnesses, of
                                                              tools.conformance --runtime --json
-    python -m tools.portability --results FILE               ... keeps results in a file, and takes
-                                                             what is not run again from it
 
 A runtime is named as for `tools.probe`; `ort-cpu@1.20=FILE.json` translates for another target than
 that of its name. The environments are made where `--environments` says.
@@ -15,10 +13,8 @@ that of its name. The environments are made where `--environments` says.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from hlo2onnx.runtime.adapters.installed import Name
@@ -46,7 +42,7 @@ Results = dict[str, dict[str, Result]]
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = _options(argv)
-    results = _read(given.results) if given.results else {}
+    results: Results = {}
     wanted = dict(item.partition("=")[::2] for item in given.runtimes or RUNTIMES)
     for runtime, target in wanted.items():
         done = results.setdefault(runtime, {})
@@ -55,32 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                 chosen = target or RUNTIMES.get(runtime) or runtime.partition("@")[0]
                 done[program] = tried(program, chosen, process)
                 print(f"{runtime} {program}: {done[program]}", flush=True)
-                if given.results:
-                    _write(given.results, results)
     for runtime, done in results.items():
         right = sum(result.verdict == RIGHT for result in done.values())
         print(f"{runtime}: {right} of {len(done)} are right")
     if given.write:
         write_page(ROOT / "docs" / "portability.md", page(results, given.harnesses))
     return 0
-
-
-def _read(path: Path) -> Results:
-    if not path.exists():
-        return {}
-    known = json.loads(path.read_text(encoding="utf-8"))
-    return {
-        runtime: {program: Result(**result) for program, result in done.items()}
-        for runtime, done in known.items()
-    }
-
-
-def _write(path: Path, results: Results) -> None:
-    plain = {
-        runtime: {program: asdict(result) for program, result in done.items()}
-        for runtime, done in results.items()
-    }
-    path.write_text(json.dumps(plain, indent=1), encoding="utf-8")
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -93,7 +69,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("programs", nargs="*", help="names of examples; default: all")
     add("--runtimes", nargs="*", help=f"default: {', '.join(RUNTIMES)}")
     add("--environments", type=Path, default=CACHE, help="where to make them (%(default)s)")
-    add("--results", type=Path, metavar="FILE", help="keep results in this file")
     add("--harnesses", type=Path, nargs="+", default=(), metavar="FILE", help="one a runtime")
     add("--write", action="store_true", help="write docs/portability.md: needs all results")
     return parser.parse_args(argv)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools import ROOT
-from tools.conformance.known import KnownFailures, side_of
+from tools.conformance.known import read_known, side_of
 from tools.conformance.outcome import Outcome
 from tools.portability.run import INEXACT, REFUSED, RIGHT, WRONG, Result
 
@@ -55,7 +55,7 @@ def _about_harnesses(paths: Sequence[Path]) -> str:
     groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for path in paths:
         found = json.loads(path.read_text(encoding="utf-8"))
-        known = KnownFailures.read(KNOWN).reasons[side_of(found["jax"])]
+        known = read_known(KNOWN, side_of(found["jax"]))
         counts: Counter[str] = Counter()
         for case in found["cases"]:
             outcome = Outcome(case["name"], case["status"], case["reason"])
