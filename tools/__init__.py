@@ -3,11 +3,15 @@
 `python -m tools.NAME --help` explains each of them.
 """
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 """The project's root."""
@@ -75,3 +79,27 @@ def run_module(
         text=True,
         timeout=seconds,
     )
+
+
+def result_of(
+    module: str, name: str, options: Sequence[str], *, seconds: float, python: str | Path
+) -> tuple[Any, str, str]:
+    """Runs a module that writes JSON into a file: its arguments are a name, the file, and options.
+
+    Returns:
+        The content of the file, None if there is none; what ended the process, if not itself; and
+        what it wrote on the standard error.
+    """
+    problem, log = "", ""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "result.json"
+        arguments = [name, str(path), *options]
+        try:
+            done = run_module(module, arguments, folder=folder, seconds=seconds, python=python)
+            log = done.stderr
+            if done.returncode < 0:
+                problem = f"killed by {signal.Signals(-done.returncode).name}"
+        except subprocess.TimeoutExpired:
+            problem = f"no end after {seconds:.0f} s"
+        data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return data, problem, log

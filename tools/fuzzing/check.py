@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import ml_dtypes
 import numpy as np
 
 import hlo2onnx
@@ -126,29 +127,18 @@ def _beyond(
     assert tolerance is not None
     relative = _RELATIVE.get(part.name, tolerance.relative)
     one, two = _parts(got), _parts(truth)
+    info = ml_dtypes.finfo(part)
     with np.errstate(all="ignore"):
         size = np.abs(two)
         if want.dtype.kind == "c":
             size = np.hypot(size[..., 0], size[..., 1])[..., None]
-        allowed = relative * (size + value.scale) + 1.01 * _smallest(part) + own
+        allowed = relative * (size + value.scale) + 1.01 * float(info.smallest_normal) + own
         near = np.abs(one - two) <= np.where(np.isfinite(allowed), allowed, 0)
         # What overflows in one way of rounding is the largest number in another.
-        limit = _largest(part)
+        limit = float(info.max)
         beyond = (np.abs(one) >= limit) & (np.abs(two) >= limit * (1 - relative))
         near |= beyond & (np.sign(one) == np.sign(two))
     return np.asarray(~(near | (one == two) | (np.isnan(one) & np.isnan(two))))
-
-
-def _smallest(dtype: np.dtype) -> float:
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(dtype).smallest_normal)
-
-
-def _largest(dtype: np.dtype) -> float:
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(dtype).max)
 
 
 def _is_inexact(array: np.ndarray) -> bool:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import jaxlib
 
 from hlo2onnx.raising.rules import RULES
-from tools import ROOT, run_module
+from tools import ROOT, result_of
 from tools.rules.measure import Measured, Saving, measure
 from tools.rules.record import Collection, matters
 from tools.zoo.program import load_all
@@ -67,21 +64,11 @@ def measure_zoo(
 
 def _run(python: Path, name: str, rules: Sequence[str]) -> tuple[str, Measured] | None:
     """One program in a process of its own; None, and a line on stderr, if it does not run."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "result.json"
-        arguments = [name, str(path), *rules]
-        try:
-            done = run_module(
-                "tools.rules.zoo_worker", arguments, folder=folder, seconds=SECONDS, python=python
-            )
-        except subprocess.TimeoutExpired:
-            print(f"{name}: no end after {SECONDS} s", file=sys.stderr)
-            return None
-        if not path.exists():
-            last = done.stderr.strip().rpartition("\n")[2]
-            print(f"{name}: left out: {last}", file=sys.stderr)
-            return None
-        data = json.loads(path.read_text(encoding="utf-8"))
+    found = result_of("tools.rules.zoo_worker", name, rules, seconds=SECONDS, python=python)
+    data, problem, log = found
+    if data is None:
+        print(f"{name}: left out: {problem or log.strip().rpartition(chr(10))[2]}", file=sys.stderr)
+        return None
     saved = {rule: Saving(**item) for rule, item in data["saved"].items()}
     return data["jax"], Measured(data["nodes"], data["fired"], saved)
 

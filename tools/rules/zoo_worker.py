@@ -12,23 +12,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tools.rules.measure import measure
-from tools.zoo.program import load_all
+from tools.zoo.program import lowered
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 
 def main() -> None:
-    import jax
     import jaxlib
 
     name, path, *rules = sys.argv[1:]
-    item = load_all()[name]
-    if item.x64:
-        jax.config.update("jax_enable_x64", True)
-    function, args = item.build()
-    lowered = (function if hasattr(function, "lower") else jax.jit(function)).lower(*args)
-    found = {"jax": jaxlib.__version__, **asdict(measure(lowered, rules, args))}
+    source, args = lowered(name)
+    found = {"jax": jaxlib.__version__, **asdict(measure(source, rules, args))}
     Path(path).write_text(json.dumps(found), encoding="utf-8")
 
 

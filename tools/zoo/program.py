@@ -80,12 +80,12 @@ def load_all() -> dict[str, Program]:
     return PROGRAMS
 
 
-def lowered(name: str) -> Any:
-    """A program as a lowered function of JAX; its packages must be installed."""
+def lowered(name: str) -> tuple[Any, tuple[Any, ...]]:
+    """A program as a lowered function of JAX, and its arguments; its packages must be installed."""
     import jax
 
     item = load_all()[name]
     jax.config.update("jax_enable_x64", item.x64)
     function, args = item.build()
     jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
-    return jitted.lower(*args)
+    return jitted.lower(*args), args

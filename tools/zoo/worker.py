@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tools.bench.timing import THREADS, medians
-from tools.zoo.program import load_all
+from tools.zoo.program import load_all, lowered
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -33,7 +33,7 @@ class Result:
         name: Of the program.
         version: Of its package.
         jax: Version of jaxlib.
-        stage: The last stage that was begun: "build", "trace", "translate", "verify", "times", or
+        stage: The last stage that was begun: "build", "translate", "verify", "times", or
             "done" if all ended well.
         ok: Whether the translation gives XLA's numbers.
         error: Why not.
@@ -73,16 +73,12 @@ def run(result: Result, path: Path, timed: bool) -> None:
 
     item = load_all()[result.name]
     result.version, result.jax = version(item.package), version("jaxlib")
-    if item.x64:
-        jax.config.update("jax_enable_x64", True)
-    function, args = item.build()
-    begin("trace")
-    lowered = (function if hasattr(function, "lower") else jax.jit(function)).lower(*args)
+    source, args = lowered(result.name)
     begin("translate")
     import hlo2onnx
 
     start = time.perf_counter()
-    program = hlo2onnx.translate(lowered)
+    program = hlo2onnx.translate(source)
     result.seconds = time.perf_counter() - start
     result.ops, result.nodes = program.report.ops.total(), program.report.nodes.total()
     begin("verify")
@@ -99,7 +95,7 @@ def run(result: Result, path: Path, timed: bool) -> None:
         return
     if timed:
         begin("times")
-        result.ort, result.xla = _times(program, lowered, args)
+        result.ort, result.xla = _times(program, source, args)
     begin("done")
 
 
@@ -122,7 +118,7 @@ def _within(found: Any, tolerance: float) -> bool:
     return all(item.ok or (item.max_rel <= tolerance and not item.nonfinite) for item in items)
 
 
-def _times(program: Any, lowered: Any, args: Any) -> tuple[float, float]:
+def _times(program: Any, source: Any, args: Any) -> tuple[float, float]:
     """Median seconds of a call in ONNX Runtime and in XLA."""
     import jax
 
@@ -132,7 +128,7 @@ def _times(program: Any, lowered: Any, args: Any) -> tuple[float, float]:
     model = program.model_proto.SerializeToString()
     session = OrtProgram(model, threads=THREADS, libraries=program.libraries).session
     feeds = to_model(program.input_names, program.flatten(*args))
-    compiled, placed = lowered.compile(), jax.device_put(args)
+    compiled, placed = source.compile(), jax.device_put(args)
     ort, xla = medians(
         [
             lambda: session.run(None, feeds),
