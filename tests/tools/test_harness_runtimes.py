@@ -58,16 +58,16 @@ def test_a_model_in_another_process() -> None:
         run("g (double[2] x) => (double[2] y) {y = Erf(x)}", {})
 
 
-@pytest.mark.parametrize(
-    ("status", "verdict"),
-    [
-        ("pass", "right"),
-        ("refused", "refused"),
-        ("run-error", "failed"),
-        ("crash", "failed"),
-        ("mismatch", "wrong"),
-    ],
-)
+STATUSES = {
+    "pass": "right",
+    "refused": "refused",
+    "run-error": "failed",
+    "crash": "failed",
+    "mismatch": "wrong",
+}
+
+
+@pytest.mark.parametrize(("status", "verdict"), STATUSES.items())
 def test_verdicts(status: str, verdict: str) -> None:
     outcome = Outcome("case", status, "a reason")
     assert verdict_of(outcome, {}) == verdict

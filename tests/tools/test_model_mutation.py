@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ from onnx import numpy_helper
 
 from tools.model_mutation import programs
 from tools.model_mutation.graphs import graph_at, scopes_of
-from tools.model_mutation.inputs import FLOATS, INTEGERS, WHOLE_RANGE, draws_of, kinds_of
+from tools.model_mutation.inputs import FLOATS, INTEGERS, WHOLE_RANGE, draws_of
 from tools.model_mutation.mutant import Mutant, ordered
 from tools.model_mutation.operators import mutants_of
 from tools.model_mutation.results import Result, described, page, share, table
@@ -174,10 +173,6 @@ def test_draws_have_all_kinds_and_are_the_same_again() -> None:
             assert x.tobytes() == y.tobytes()
 
 
-def test_kinds_of_complex_numbers_are_those_of_floats() -> None:
-    assert tuple(kinds_of(np.dtype(np.complex64))) == tuple(FLOATS)
-
-
 def test_verdicts() -> None:
     """The mutants of a product that is cut off."""
 
@@ -206,18 +201,6 @@ def test_share_counts_distinguishable_mutants_only() -> None:
     assert share(found) == 75.0
     assert "| all | 75.0 % | 3 | 1 | 1 | 0 | 1 | 0 |" in table(found, "model", "program")
     assert "x = 7" in described(found[3])
-
-
-def test_small_programs_have_mutants_of_many_operators() -> None:
-    model = programs.translated("small_control_flow").model_proto
-    found = Counter(mutant.operator for mutant in mutants_of(model))
-    assert len(found) > 15
-    assert {"branch changed", "state not updated", "comparison changed"} <= found.keys()
-
-
-def test_list_of_programs() -> None:
-    assert {"kalman", "mlp", "small_integers"} <= set(programs.names())
-    assert not programs.LARGE & set(programs.names())
 
 
 def test_page_names_survivors() -> None:

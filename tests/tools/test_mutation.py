@@ -62,6 +62,14 @@ def test_fails_without_any_change():
 """
 
 
+EQUIVALENT = {
+    "file": "toy/core.py",
+    "function": "clamp",
+    "original": "if x < low:",
+    "mutant": "if x <= low:",
+}
+
+
 def changes(source: str) -> set[tuple[str, str]]:
     """The operator and the changed line of each mutant."""
     return {(mutant.operator, mutant.mutant) for mutant in mutants_of("a.py", source)}
@@ -171,21 +179,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "toy/__init__.py": "",
         "toy/core.py": SOURCE,
         "tests/test_core.py": TESTS,
-        "tools/mutation/equivalent.json": json.dumps(
-            [
-                {
-                    "reason": "x == low gives the same either way",
-                    "mutants": [
-                        {
-                            "file": "toy/core.py",
-                            "function": "clamp",
-                            "original": "if x < low:",
-                            "mutant": "if x <= low:",
-                        }
-                    ],
-                }
-            ]
-        ),
+        "tools/mutation/equivalent.json": json.dumps([{"reason": "", "mutants": [EQUIVALENT]}]),
         "pytest.ini": "[pytest]\naddopts = --import-mode=importlib\n",
     }.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -229,23 +229,12 @@ def test_data_are_inputs_unless_the_runtime_cannot_take_them() -> None:
     assert graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
 
 
-def test_axes_are_constants() -> None:
-    schema = onnx.defs.get_schema("ReduceSum", 18, "")
-    case = build_case("ReduceSum", schema, {0: ir.DataType.FLOAT}, 18, 8, Ports())
-    assert list(case.feeds) == ["x0"]
-
-
 @pytest.mark.wide
 def test_scatters_of_so_many_elements_keep_order(cpu: Runtime) -> None:
     """Twice as many as the table says do; those that the runtime splits over threads do not."""
     known = load_target("ort-cpu").costs.ordered_scatter_elements
     assert keeps_order(cpu, MARGIN * int(known))
     assert not keeps_order(cpu, 4 * MARGIN * int(known))
-
-
-def test_a_runtime_without_threads_has_no_order() -> None:
-    runtime: Any = SimpleNamespace(has_threads=False)
-    assert ordered_scatter_elements(runtime) == 0
 
 
 @pytest.mark.parametrize(("fails_at", "expected"), [(4096, 0), (8192, 2048), (1 << 21, 1 << 19)])
