@@ -179,7 +179,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "toy/__init__.py": "",
         "toy/core.py": SOURCE,
         "tests/test_core.py": TESTS,
-        "tools/mutation/equivalent.json": json.dumps([{"reason": "", "mutants": [EQUIVALENT]}]),
+        "tools/mutation/equivalent.json": json.dumps([{"reason": "same", "mutants": [EQUIVALENT]}]),
         "pytest.ini": "[pytest]\naddopts = --import-mode=importlib\n",
     }.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Small graphs that ONNX Runtime fuses when it loads them, with numbers that are hard to get right.
 
 `TRIALS` holds at least one for each of the fusions that the CPU provider makes of float graphs, by
-the name that `disabled_optimizers` of an InferenceSession knows it by. `EXEMPT` says why the others
-have none.
+the name that `disabled_optimizers` of an InferenceSession knows it by. docs/runtime_fusions.md says
+why the others have none.
 """
 
 from __future__ import annotations
@@ -213,15 +213,3 @@ _OF_QUANTIZED = (
 TRIALS: tuple[Trial, ...] = (
     *_SCALED, *_PADDED, *_PRODUCTS, *_FUNCTIONS, *_MOVES, *_OF_QUANTIZED,
 )  # fmt: skip
-
-EXEMPT: Mapping[str, str] = {
-    "AttentionFusion, EmbedLayerNormFusion": "they look for the graph of one exported"
-    " model, which hlo2onnx does not write. SkipLayerNormFusion measures what they share with it",
-    "QDQSelectorActionTransformer, of operators between two quantizations": "it computes"
-    " them in integers. The result may be one step of its scale away",
-    "EliminateIdentity, EliminateSlice, UnsqueezeElimination, ExpandElimination, ReshapeFusion,"
-    " PreShapeNodeElimination, CommonSubexpressionElimination, GatherToSliceFusion,"
-    " QDQPropagationTransformer": "they only move data",
-    "CastChainElimination, GeluApproximation": "they are off unless a session asks for them",
-}
-"""Fusions without a trial, and why."""

@@ -29,7 +29,7 @@ from hlo2onnx.runtime.adapters.installed import KINDS, Kind, Name
 from hlo2onnx.runtime.adapters.process import Answer, Runtime, array_of, tensor_of
 from tools import ROOT, write_page
 from tools.probe.environments import start
-from tools.probe.fusion_trials import EXEMPT, TRIALS, Trial
+from tools.probe.fusion_trials import TRIALS, Trial
 
 PAGE = ROOT / "docs" / "runtime_fusions.md"
 
@@ -220,8 +220,7 @@ def page(runtime: Runtime) -> str:
             measured += f" ({verdict.difference:.0e})"
         answer = ANSWERS.get(name, "") if verdict.kind not in (NOT_MADE, SAME) else ""
         rows.append(f"| {name} | {shows} | {measured} | {answer} |")
-    others = [f"* {names}: {reason}." for names, reason in EXEMPT.items()]
-    return "\n".join([_HEAD.format(version=runtime.version), *rows, "", _OTHERS, *others, ""])
+    return "\n".join([_HEAD.format(version=runtime.version), *rows])
 
 
 _HEAD = """\
@@ -229,10 +228,6 @@ Measured with ONNX Runtime {version}.
 
 | fusion | what it does | measured | what hlo2onnx does |
 | --- | --- | --- | --- |"""
-
-_OTHERS = """\
-## Not measured
-"""
 
 
 def main() -> None:
