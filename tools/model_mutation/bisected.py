@@ -6,7 +6,6 @@ A mutant is named if the changed node is among the nodes of the op that the bise
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -44,21 +43,16 @@ class Outcome:
     Attributes:
         nodes: Count of the nodes of the named op.
         said: The op it names, with its source line.
-        seconds: Its time on the processor, in all threads.
-        verification: The same of a verification of the same model.
     """
 
     mutant: str
     is_named: bool
     nodes: int
     said: str
-    seconds: float
-    verification: float
 
     def __str__(self) -> str:
         verdict = "named " if self.is_named else "MISSED"
-        times = f"{self.seconds:.1f} s of {self.verification:.1f} s"
-        return f"{verdict} {self.mutant}; {self.nodes} nodes; {self.said}; {times}"
+        return f"{verdict} {self.mutant}; {self.nodes} nodes; {self.said}"
 
 
 def run(chosen: Sequence[str], count: int, seed: int) -> bool:
@@ -70,11 +64,9 @@ def run(chosen: Sequence[str], count: int, seed: int) -> bool:
             print(outcome, flush=True)
     named = [outcome for outcome in found if outcome.is_named]
     sizes = [outcome.nodes for outcome in named] or [0]
-    shares = [outcome.seconds / outcome.verification for outcome in found] or [0.0]
     print(
         f"{len(named)} of {len(found)} mutants named; nodes of the named op: median"
-        f" {statistics.median(sizes)}, most {max(sizes)}; processor time:"
-        f" {statistics.median(shares):.1f} verifications, at most {max(shares):.1f}"
+        f" {statistics.median(sizes)}, most {max(sizes)}"
     )
     return len(named) >= NAMED * len(found)
 
@@ -89,22 +81,18 @@ def tried(name: str, count: int, seed: int) -> Iterator[Outcome]:
         if count == 0:
             return
         program.model = oir.from_proto(mutant.apply(model))
-        start = time.process_time()
         try:
             if not program.verify(*arrays).differing:
                 continue
         except Hlo2OnnxError:  # the changed model does not run
             continue
-        middle = time.process_time()
         found = program.bisect(*arrays)
-        times = time.process_time() - middle, middle - start
         names = {node.name for node in found.nodes}
         yield Outcome(
             f"{name}: {mutant.operator}: {mutant.detail} at {mutant.node}",
             _is_named(model, mutant, found, names),
             len(names),
             "nothing" if found.op is None else str(found.op),
-            *times,
         )
         count -= 1
 
