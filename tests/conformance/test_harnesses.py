@@ -1,7 +1,7 @@
 """JAX's own harnesses: every case passes but for those in known_failures.txt, which all fail.
 
     HLO2ONNX_CONFORMANCE_EVERY=10   each 10th case of each group only
-    HLO2ONNX_CONFORMANCE_SET=spine  one of the sets of tools/conformance/sets.py, "all"
+    HLO2ONNX_CONFORMANCE_SET=linalg one of the sets of tools/conformance/sets.py, "all"
                                     by default
     HLO2ONNX_CONFORMANCE_JOBS=4     worker processes, 2 by default
 

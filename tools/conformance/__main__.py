@@ -1,6 +1,6 @@
 """Runs JAX's own test harnesses through hlo2onnx and ONNX Runtime, and compares with XLA.
 
-    python -m tools.conformance --set spine                 a set of groups
+    python -m tools.conformance --set reduction             a family of groups
     python -m tools.conformance --groups 'reduce_*,dot_general' --dtypes f32,i8
     python -m tools.conformance --set all --every 20        a sample
     python -m tools.conformance --set all --symbolic        with symbolic leading dimensions

@@ -23,7 +23,7 @@ from hlo2onnx.runtime.calling import caller_of
 from hlo2onnx.runtime.sessions import check_model
 from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.judge import Judge
-from tools.conformance.outcome import REASON_SEPARATOR, Outcome, one_line
+from tools.conformance.outcome import Outcome, one_line
 from tools.conformance.running import Place, place_of
 from tools.conformance.sets import EXACT
 
@@ -200,7 +200,5 @@ def with_symbolic_dimensions(arguments: Sequence[Any]) -> list[Any]:
 
 
 def _refusals(error: TranslationError) -> str:
-    reasons = dict.fromkeys(
-        f"{refusal.op}: {refusal.why}".replace(REASON_SEPARATOR, ", ") for refusal in error.refusals
-    )
-    return one_line(REASON_SEPARATOR.join(reasons))
+    reasons = dict.fromkeys(f"{refusal.op}: {refusal.why}" for refusal in error.refusals)
+    return one_line("; ".join(reasons))

@@ -26,8 +26,6 @@ _APART = ("skipped", "unexported")
 """What JAX itself does not do."""
 
 REASON_LENGTH = 300
-REASON_SEPARATOR = "; "
-"""Between the reasons of a refused case, one for each op."""
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,6 @@ EXACT = _names(
 )
 """Groups that compute nothing: their results must be equal, and not merely close."""
 
-SPINE = ("elementwise", "types", "movement", "contraction", "reduction", "window")
-SPINE_DTYPES = ("f32", "f64", "i32", "i64", "bool")
-
 
 @dataclass(frozen=True)
 class Selection:
@@ -91,11 +88,7 @@ def groups_of(families: Sequence[str]) -> tuple[str, ...]:
 
 
 SETS: dict[str, Selection] = {
-    "spine": Selection(groups_of(SPINE), SPINE_DTYPES),
-    "dtypes": Selection(groups_of(SPINE)),
-    "indexing": Selection(groups_of(("indexing", "window"))),
     "all": Selection(),
-    **{family: Selection(groups_of((family,))) for family in FAMILIES if family != "indexing"},
+    **{family: Selection(groups_of([family])) for family in FAMILIES},
 }
-"""By name: `spine` in the common element types, `dtypes` the same in all, `indexing`, `all`, and
-each other family by its own name."""
+"""All groups, and those of each family."""
