@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from hlo2onnx.frontend.mlir.types import (
     numpy_type,
     shape_of,
 )
-from hlo2onnx.frontend.mlir.values import MlirValue, dense, module_of, operations_of
+from hlo2onnx.frontend.mlir.values import MlirValue, dense, operations_of
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,10 @@ _COMPARED_BYTES = 1 << 12
 
 
 class Constants:
-    """Reads the constants of a program, and of the modules that its ops expand into.
-
-    The bindings cannot read complex attributes. When the first one is read, XLA evaluates all of
-    the module. XLA evaluates no others: it aborts the process on types that it does not know.
-    """
+    """Reads the constants of a program, and of the modules that its ops expand into."""
 
     def __init__(self) -> None:
-        self._complex: dict[MlirValue, np.ndarray] = {}
-        self._raw: dict[MlirValue, np.ndarray] = {}
+        self._read: dict[MlirValue, np.ndarray] = {}
         self._views: dict[Hashable, tuple[np.ndarray, np.ndarray]] = {}
         self._known: dict[Hashable, list[np.ndarray]] = {}
 
@@ -62,7 +57,9 @@ class Constants:
         (result,) = operation.results
         shape = tuple(dim or 0 for dim in shape_of(result.type))
         if is_complex(result.type):
-            return _as_splat(self._read_complex(operation))
+            if result not in self._read:
+                self._read[result] = complex_content(operation)
+            return _as_splat(self._read[result])
         attribute = operation.attributes["value"]
         if not isinstance(attribute, ir.DenseElementsAttr):
             kind = str(attribute)[:20].partition("<")[0]
@@ -71,9 +68,9 @@ class Constants:
             return Splat(_splat_element(attribute), shape)
         if _viewable(attribute):
             return self._shared(np.asarray(attribute))
-        if result not in self._raw:
-            self._raw[result] = raw_content(attribute).reshape(shape)
-        return _as_splat(self._raw[result])
+        if result not in self._read:
+            self._read[result] = raw_content(attribute).reshape(shape)
+        return _as_splat(self._read[result])
 
     def _shared(self, view: np.ndarray) -> np.ndarray:
         """The first view of this content.
@@ -92,16 +89,6 @@ class Constants:
             if found is view:
                 others.append(view)
         return self._views[place][1]
-
-    def _read_complex(self, operation: ir.Operation) -> np.ndarray:
-        (result,) = operation.results
-        if result not in self._complex:
-            everywhere = _constant_ops(module_of(operation))
-            found = [op for op in everywhere if is_complex(op.results[0].type)]
-            for batch in _batches(found):
-                for op, array in zip(batch, _evaluate(batch), strict=True):
-                    self._complex[op.results[0]] = array
-        return self._complex[result]
 
 
 def _as_splat(array: np.ndarray) -> np.ndarray | Splat:
@@ -181,23 +168,6 @@ def _viewable(attribute: ir.Attribute) -> bool:
     return isinstance(element, ir.F16Type | ir.F32Type | ir.F64Type)
 
 
-_BATCH_BYTES = 1 << 24
-"""Limit of the constants that XLA compiles at once. It holds several copies of them."""
-
-
-def _batches(operations: Iterable[ir.Operation]) -> Iterator[list[ir.Operation]]:
-    batch: list[ir.Operation] = []
-    size = 0
-    for operation in operations:
-        batch.append(operation)
-        size += constant_bytes(operation)
-        if size >= _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
 def constant_bytes(operation: ir.Operation) -> int:
     """The size of a constant with all elements written out."""
     mlir_type = operation.results[0].type
@@ -209,13 +179,32 @@ def constant_bytes(operation: ir.Operation) -> int:
     return (bits * math.prod(dim or 0 for dim in shape_of(mlir_type)) + 7) // 8
 
 
-def _evaluate(operations: list[ir.Operation]) -> list[np.ndarray]:
-    """The contents of these constants, from XLA."""
-    from hlo2onnx.verify.xla import XlaProgram
+_COMPLEX = re.compile(r'dense<("0x[^"]*"|[^<>"]*)> : tensor<')
+_NUMBER = re.compile(r"[^\s,()\[\]]+")
 
-    bytecode = io.BytesIO()
-    _module_returning(operations).operation.write_bytecode(bytecode)
-    return XlaProgram(bytecode.getvalue())([])
+
+def complex_content(constant: ir.Operation) -> np.ndarray:
+    """The content of a constant of complex numbers. The bindings cannot read its attribute.
+
+    Its text has the bytes of all elements, or decimal numbers that round to the elements, and NaN
+    as its bits.
+    """
+    (result,) = constant.results
+    dtype = numpy_type(element_type(result.type))
+    part = np.finfo(dtype).dtype
+    body = _COMPLEX.search(str(constant.get_asm(use_local_scope=True)))
+    assert body is not None
+    if body[1].startswith('"'):
+        content = np.frombuffer(bytes.fromhex(body[1][3:-1]), dtype)
+    else:
+        unsigned = np.dtype(f"u{part.itemsize}")
+        bits = [
+            int(token, 16) if "x" in token else int(np.array(float(token), part).view(unsigned))
+            for token in _NUMBER.findall(body[1])
+        ]
+        content = np.array(bits, unsigned).view(dtype)
+    shape = [dim or 0 for dim in shape_of(result.type)]
+    return np.full(shape, content[0]) if content.size == 1 else content.reshape(shape)
 
 
 def _module_returning(operations: list[ir.Operation]) -> ir.Module:

@@ -6,13 +6,13 @@ between calls of `DECODE` and `ENCODE`, and round once. Later stages do not know
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 
 import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError
+from hlo2onnx.frontend.mlir.constants import raw_content
 from hlo2onnx.frontend.mlir.quantization import KEEPS_STORED, update_signature, with_element
 from hlo2onnx.frontend.mlir.types import STORED_FLOATS, element_type, is_tensor
 from hlo2onnx.frontend.mlir.values import (
@@ -145,7 +145,7 @@ def _in_f32(operation: ir.Operation, elements: Collection[str]) -> list[ir.Opera
         if element := _stored(value, elements):
             wide = with_element(value.type, "f32")
             if constant := constant_operation(value):
-                numbers = bits_of(constant, element).view(STORED_FLOATS[element])
+                numbers = _bits_of(constant).view(STORED_FLOATS[element])
                 constant.attributes["value"] = dense(numbers.astype(np.float32), wide)
             value.set_type(wide)
     return inner
@@ -182,32 +182,11 @@ def _store_constant(operation: ir.Operation, elements: Collection[str]) -> None:
     element = element_type(operation.attributes["value"].type)
     if element in elements:
         wanted = operation.results[0].type
-        operation.attributes["value"] = dense(bits_of(operation, element), wanted)
+        operation.attributes["value"] = dense(_bits_of(operation), wanted)
 
 
-_BODY = re.compile(r"dense<(.*)> : ", re.DOTALL)
-_TOKEN = re.compile(r"[^\s,\[\]]+")
-
-
-def bits_of(constant: ir.Operation, element: str) -> np.ndarray:
-    """The content of a constant of a stored type, as uint8 of its shape.
-
-    Reads the text of the constant, which has decimal numbers, the bits of some elements, or the
-    bytes of all elements.
-    """
+def _bits_of(constant: ir.Operation) -> np.ndarray:
+    """The content of a constant of a stored type, as uint8 of its shape."""
     attribute = constant.attributes["value"]
-    shape, number = ir.RankedTensorType(attribute.type).shape, STORED_FLOATS[element]
-    body = _BODY.match(str(attribute))
-    assert body is not None
-    if body[1].startswith('"0x'):
-        codes = np.frombuffer(bytes.fromhex(body[1][3:-1]), np.uint8)
-    else:
-        tokens = [_code(token, number) for token in _TOKEN.findall(body[1])]
-        codes = np.array(tokens, np.uint8)
-    return np.full(shape, codes[0]) if codes.size == 1 else codes.reshape(shape)
-
-
-def _code(token: str, number: np.dtype) -> int:
-    if token.startswith("0x"):
-        return int(token, 16)
-    return int(np.array(float(token)).astype(number).view(np.uint8))
+    shape = ir.RankedTensorType(attribute.type).shape
+    return np.broadcast_to(raw_content(attribute).view(np.uint8), shape)
