@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from io import SEEK_CUR, BytesIO
+from io import SEEK_END, BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from hlo2onnx.errors import LoadError
 from hlo2onnx.interface.pytrees import Json
@@ -154,17 +155,13 @@ def one_thread() -> dict[str, str]:
     return {CONFIG: json.dumps({"session_options": {"intra_op_num_threads": 1}})}
 
 
-def threads_of(metadata: Mapping[str, str]) -> int:
-    """The count of intra-op threads that metadata ask for; 0 if they ask for none."""
-    try:
-        count = json.loads(metadata[CONFIG])["session_options"]["intra_op_num_threads"]
-    except (KeyError, TypeError, ValueError):
-        return 0
-    return count if isinstance(count, int) and count > 0 else 0
+_THREADS = re.compile(
+    CONFIG.encode() + rb'\x12.{1,2}?\{.{,99}?"intra_op_num_threads": *(\d+)', re.DOTALL
+)
+"""The entry in a serialized model: the key, the tag and length of the value, and the value."""
 
-
-_METADATA = 14
-"""Number of the field `metadata_props` of a ModelProto."""
+_ENDS = 1 << 20
+"""The metadata lie within so many bytes of one of a model's ends. Its weights lie between."""
 
 
 def advised_threads(model: bytes | str) -> int:
@@ -175,40 +172,9 @@ def advised_threads(model: bytes | str) -> int:
     """
     try:
         with BytesIO(model) if isinstance(model, bytes) else Path(model).open("rb") as stream:
-            entries = [dict(_fields(BytesIO(entry))) for entry in _entries(stream)]
-            return threads_of({entry[1].decode(): entry[2].decode() for entry in entries})
-    except (OSError, EOFError, KeyError, ValueError):  # ONNX Runtime says what is wrong with it
+            ends = stream.read(_ENDS)
+            stream.seek(max(stream.seek(0, SEEK_END) - _ENDS, 0))
+            found = _THREADS.search(ends + stream.read())
+    except OSError:  # ONNX Runtime says what is wrong with it
         return 0
-
-
-def _entries(stream: BinaryIO) -> Iterator[bytes]:
-    return (content for number, content in _fields(stream, _METADATA) if number == _METADATA)
-
-
-def _fields(stream: BinaryIO, only: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The numbers and contents of the fields of a protobuf message that have a length.
-
-    Args:
-        only: Number of the fields that are read. The others are skipped: the graph may be large.
-    """
-    while (first := stream.read(1)) != b"":
-        tag = _varint(stream, first)
-        number, kind = tag >> 3, tag & 7
-        if kind == 0:
-            _varint(stream, stream.read(1))
-        elif kind != 2:
-            stream.seek({1: 8, 5: 4}[kind], SEEK_CUR)
-        elif only in (0, number):
-            yield number, stream.read(_varint(stream, stream.read(1)))
-        else:
-            stream.seek(_varint(stream, stream.read(1)), SEEK_CUR)
-
-
-def _varint(stream: BinaryIO, first: bytes) -> int:
-    number, shift, byte = 0, 0, first
-    while byte:
-        number |= (byte[0] & 127) << shift
-        if byte[0] < 128:
-            return number
-        byte, shift = stream.read(1), shift + 7
-    raise EOFError
+    return int(found[1]) if found else 0
