@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, Unpack, overload
 
 from hlo2onnx.api import Keywords, Program, split_keywords
-from hlo2onnx.command.opaque_weights import (
-    OPERATOR,
-    TARGET,
-    text_without_weights,
-    without_weights,
-)
 from hlo2onnx.command.slow_parts import SlowPart, slow_parts
 from hlo2onnx.errors import Refusal, TranslationError, UsageError
 from hlo2onnx.frontend.load import prepared
 from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import PyTree
+from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import diagnose
 from hlo2onnx.report import begin_stage, to_json
@@ -106,7 +99,7 @@ def check(source: Callable[..., object], /, *args: PyTree, **keywords: Any) -> C
 def check(source: object, /, *args: PyTree, **keywords: Any) -> Check | dict[str, Check]:
     """Says what will not translate, what will not run on the target, and what may be slow.
 
-    Nothing is run, and the numbers of weights are not read.
+    Nothing is run, and the numbers of bound weights are not read.
 
     Args:
         source: As for `hlo2onnx.translate`. A mapping of programs gives a mapping of checks.
@@ -132,19 +125,10 @@ def _checked(
     source: object, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], options: Options
 ) -> Check:
     start = time.perf_counter()
-    options = replace(
-        options,
-        dump=None,
-        weights_dtype=None,
-        custom_calls={**options.custom_calls, TARGET: OPERATOR},
-    )
+    options = replace(options, dump=None, weights_dtype=None)
     begin_stage("load")
-    stripped = _text_without_weights(source)
-    given = source if stripped is None else stripped
-    loaded = prepared(given, args, kwargs, positional_names(source), options)
-    if stripped is not None:
-        loaded = replace(loaded, description=Path(str(source)).name)
-    model, report, diagnosis = diagnose(without_weights(loaded), options)
+    loaded = prepared(source, args, kwargs, positional_names(source), options)
+    model, report, diagnosis = diagnose(_with_weights_as_inputs(loaded), options)
     slow: list[SlowPart] = []
     if model is not None:
         slow = slow_parts(model, load_target(options.target).costs, diagnosis.expansions)
@@ -159,11 +143,9 @@ def _checked(
     )
 
 
-def _text_without_weights(source: object) -> bytes | None:
-    """The text of a large file, without its weights; None for other sources."""
-    if not isinstance(source, str | os.PathLike) or "\n" in str(source):
-        return None
-    try:
-        return text_without_weights(Path(source))
-    except OSError:  # loading it says what is wrong
-        return None
+def _with_weights_as_inputs(source: Source) -> Source:
+    """The program without the numbers of its bound weights."""
+    signature = source.signature
+    ports = (*signature.inputs, *(item.port for item in signature.bound))
+    inputs = tuple(sorted(ports, key=lambda port: port.position))
+    return replace(source, signature=replace(signature, inputs=inputs, bound=()))

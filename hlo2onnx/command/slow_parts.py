@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
-from hlo2onnx.command.opaque_weights import OPERATOR
 from hlo2onnx.ir.functions import each_graph
 from hlo2onnx.ir.op_families import LOOPS
 from hlo2onnx.ir.traversal import subgraphs
@@ -135,7 +134,7 @@ def _runs(graph: oir.Graph) -> _Runs:
 
 
 def _runs_of(node: oir.Node) -> _Runs:
-    if node.op_type in _FREE or node.domain == OPERATOR.domain:
+    if node.op_type in _FREE:
         return _Runs()
     if node.op_type == "If":
         most = max((_runs(body) for body in subgraphs(node)), key=lambda runs: runs.nodes)

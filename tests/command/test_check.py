@@ -16,10 +16,7 @@ from jax import lax
 
 import hlo2onnx
 from hlo2onnx import cli
-from hlo2onnx.command import opaque_weights
-from hlo2onnx.command.opaque_weights import text_without_weights
-from hlo2onnx.errors import LoadError, TranslationError, UsageError
-from hlo2onnx.frontend.mlir.constants import Constants
+from hlo2onnx.errors import TranslationError, UsageError
 from hlo2onnx.targets.target import Target
 
 X = np.ones((4, 3), np.float32)
@@ -147,7 +144,7 @@ def test_a_large_decomposition() -> None:
 # -- weights --------------------------------------------------------------------------------------
 
 
-def test_weights_are_not_read() -> None:
+def test_bound_weights_are_not_read() -> None:
     """Numbers would decide over a fold; 8 GB of memory would be needed to write these out."""
     huge = np.broadcast_to(np.float32(0.5), (1 << 15, 1 << 16))
 
@@ -160,55 +157,6 @@ def test_weights_are_not_read() -> None:
     found = hlo2onnx.check(lowered, bind={0: huge})
     assert found.ok
     assert found.seconds < 10
-
-
-def test_large_constants_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = np.arange(1 << 15, dtype=np.int32)
-
-    def f(x: Any) -> Any:
-        return (x @ np.full((3, 1 << 15), 2, np.float32) + rng)[:, table]
-
-    rng = np.random.default_rng(5).standard_normal((1, 1 << 15), np.float32)
-    read: list[str] = []
-    old = Constants.read
-
-    def noted(self: Constants, operation: Any) -> Any:
-        read.append(str(operation.results[0].type))
-        return old(self, operation)
-
-    monkeypatch.setattr(Constants, "read", noted)
-    assert hlo2onnx.check(f, X).ok
-    assert "tensor<1x32768xf32>" not in read
-    assert any("xi32" in text for text in read)
-
-
-def test_text_without_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opaque_weights, "LARGE_FILE_BYTES", 1)
-    weights = np.random.default_rng(5).standard_normal((3, 1 << 14), np.float32)
-    index = np.arange(1 << 15, dtype=np.int32)
-    lowered = jax.jit(lambda x: (x @ weights, x[0, index % 3], weights.astype(np.float16))).lower(X)
-    path = tmp_path / "model.mlir"
-    path.write_text(lowered.as_text())
-    text = text_without_weights(path)
-    assert text is not None
-    assert text.count(b"custom_call @hlo2onnx.weight() : () -> tensor<3x16384xf") == 2
-    assert text.count(b"hlo2onnx.weight") == 2  # the integers may be indices
-    assert b"tensor<32768xi32>" in text
-    assert len(text) < 2 * index.nbytes + 10_000
-    found = hlo2onnx.check(path)
-    assert found.ok
-    assert found.source == "model.mlir"
-    assert hlo2onnx.check(str(path)).ok
-
-
-def test_text_with_damaged_strings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opaque_weights, "LARGE_FILE_BYTES", 1)
-    path = tmp_path / "model.mlir"
-    path.write_text('%0 = stablehlo.constant dense<"0x' + "00" * (1 << 17))
-    with pytest.raises(LoadError):
-        hlo2onnx.check(path)
-    with pytest.raises(LoadError, match="no such file"):
-        hlo2onnx.check(tmp_path / "none.mlir")
 
 
 # -- arguments ------------------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import TypeAlias
 from zlib import crc32
 
 from hlo2onnx.runtime.paths import output_file, writing
@@ -146,7 +147,7 @@ class Profile:
         return f"{flame_svg(self)}<pre>{escape(str(self))}</pre>"
 
     def save(self, path: str | Path) -> None:
-        """Writes the profile as a picture (SVG): scopes as a flame graph, and operators as bars.
+        """Writes the profile as a picture (SVG): a flame graph of the scopes and operators.
 
         Raises:
             UsageError: The path is no file, or its folder does not exist.
@@ -154,7 +155,9 @@ class Profile:
         """
         path = output_file(path, "profile.svg")
         with writing(path):
-            path.write_text(picture(self), encoding="utf-8")
+            path.write_text(
+                flame_svg(self, (self.title, self.setting, self.summary)), encoding="utf-8"
+            )
 
 
 def _table(title: str, shares: Sequence[Share], rows: int) -> str:
@@ -181,135 +184,75 @@ def _others(count: int, rows: int) -> list[str]:
     return [f"and {count - rows} more"] if count > rows else []
 
 
-WIDTH = 1180
-_LEFT, _ROW, _BARS = 20, 20, 25
+_WIDTH, _ROW, _LINE = 1180, 20, 18
 _LETTER = 7.2
 """Mean width of a letter in pixels."""
+_OPERATOR = "op "
+"""What marks an operator in a path of the flame graph."""
+
+_Path: TypeAlias = tuple[str, ...]
 
 
-@dataclass
-class Frame:
-    """A box of the flame graph.
-
-    Attributes:
-        name: Last part of a scope, or an operator.
-        path: The whole scope.
-        milliseconds: Time, with its children.
-        children: The boxes below it.
-    """
-
-    name: str
-    path: str = ""
-    milliseconds: float = 0.0
-    is_operator: bool = False
-    children: dict[str, Frame] = field(default_factory=dict)
-
-    def child(self, name: str, is_operator: bool = False) -> Frame:
-        """A box below this one, made when first asked for."""
-        key = f"{'op ' if is_operator else ''}{name}"
-        if key not in self.children:
-            path = f"{self.path}/{name}" if self.path else name
-            self.children[key] = Frame(name, path, is_operator=is_operator)
-        return self.children[key]
-
-    @property
-    def ordered(self) -> list[Frame]:
-        """The boxes below it, the longest first."""
-        return sorted(self.children.values(), key=lambda child: -child.milliseconds)
-
-
-def flame(profile: Profile) -> Frame:
-    """The times by scope as a tree; the operators are its leaves."""
-    root = Frame(profile.title)
+def flame(profile: Profile) -> dict[_Path, float]:
+    """Milliseconds by scope, with all that is in it; `()` is the program. Operators come last."""
+    times: dict[_Path, float] = {(): 0.0}
     for node in profile.nodes:
-        frame = root
-        frame.milliseconds += node.milliseconds
-        for part in node.scope:
-            frame = frame.child(part)
-            frame.milliseconds += node.milliseconds
-        frame.child(node.operator, is_operator=True).milliseconds += node.milliseconds
-    return root
+        path = (*node.scope, f"{_OPERATOR}{node.operator}")
+        for end in range(len(path) + 1):
+            times[path[:end]] = times.get(path[:end], 0.0) + node.milliseconds
+    return times
 
 
-def picture(profile: Profile) -> str:
-    """The whole picture."""
-    top = 76
-    boxes, depth = flame_boxes(profile, _LEFT, top, WIDTH - 2 * _LEFT)
-    below = top + _ROW * depth + 40
-    shares = profile.operators[:_BARS]
-    bars = [f'<text x="{_LEFT}" y="{below - 10}" font-weight="bold">Time by operator</text>']
-    for row, share in enumerate(shares):
-        y = below + 22 * row
-        label = escape(
-            f"{share.name}  {share.milliseconds:.3f} ms  {100 * share.part:.1f} %"
-            f"  (quartiles {share.low:.3f} to {share.high:.3f})"
-        )
-        bars.append(
-            f'<rect x="{_LEFT}" y="{y}" width="{max(1100 * share.part, 1):.1f}" height="18" '
-            f'fill="#8ab4d8"/><text x="{_LEFT + 4}" y="{y + 13}">{label}</text>'
-        )
-    title = escape(profile.title)
-    texts = [
-        f'<text x="{_LEFT}" y="24" font-size="15" font-weight="bold">{title}</text>',
-        f'<text x="{_LEFT}" y="43">{escape(profile.setting)}</text>',
-        f'<text x="{_LEFT}" y="61">{escape(profile.summary)}</text>',
+def flame_svg(profile: Profile, heading: Sequence[str] = ()) -> str:
+    """The flame graph as SVG, the longest part of each scope on the left.
+
+    Args:
+        heading: Lines of text above it.
+    """
+    times, depth, top = flame(profile), 0, _LINE * len(heading)
+    scale = _WIDTH / max(times[()], 1e-9)
+    found = [
+        f'<text x="4" y="{_LINE * line + 13}">{escape(text)}</text>'
+        for line, text in enumerate(heading)
     ]
-    height = below + 22 * len(shares) + 16
+    starts: dict[_Path, float] = {}
+    for path in sorted(times, key=lambda path: _order(path, times)):
+        start = starts.get(path[:-1], 0.0)
+        starts[path[:-1]] = start + times[path]  # where the next part of the same scope starts
+        starts[path] = start
+        if times[path] * scale >= 0.4:
+            depth = max(depth, len(path) + 1)
+            place = (start * scale, top + _ROW * len(path))
+            found.append(_box(path or (profile.title,), times[path], scale, place))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
-        f"{''.join(texts)}{''.join(boxes)}{''.join(bars)}</svg>\n"
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {top + _ROW * depth + 2}" '
+        f'font-family="sans-serif" font-size="12">{"".join(found)}</svg>'
     )
 
 
-def flame_svg(profile: Profile) -> str:
-    """The flame graph alone."""
-    boxes, depth = flame_boxes(profile, 0, 0, WIDTH)
+def _order(path: _Path, times: Mapping[_Path, float]) -> list[tuple[float, _Path]]:
+    """Puts scopes before their parts, and long parts before short ones."""
+    return [(-times[path[:end]], path[:end]) for end in range(len(path) + 1)]
+
+
+def _box(path: _Path, time: float, scale: float, place: tuple[float, int]) -> str:
+    """A scope or operator as SVG, with its name if there is room."""
+    (x, y), wide = place, time * scale
+    name = path[-1].removeprefix(_OPERATOR)
+    share = 100 * wide / _WIDTH
+    label = f"{'/'.join((*path[:-1], name))}: {time:.3f} ms, {share:.1f} %"
+    letters = int((wide - 8) / _LETTER)
+    text = name if len(name) <= letters else f"{name[: letters - 1]}…"
+    shown = f'<text x="{x + 4:.1f}" y="{y + 14}">{escape(text)}</text>' if letters > 2 else ""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_ROW * depth + 2}" '
-        f'font-family="sans-serif" font-size="12">{"".join(boxes)}</svg>'
+        f'<g><title>{escape(label)}</title><rect x="{x:.1f}" y="{y}" width="{wide:.1f}" '
+        f'height="{_ROW - 1}" fill="{_colour(path[-1])}" stroke="white"/>{shown}</g>'
     )
 
 
-def flame_boxes(profile: Profile, left: float, top: float, width: float) -> tuple[list[str], int]:
-    """The boxes of the flame graph as SVG, and the count of its rows."""
-    root = flame(profile)
-    total = max(root.milliseconds, 1e-9)
-    found, depth = [], 0
-    for frame, start, level in _placed(root):
-        wide = width * frame.milliseconds / total
-        if wide < 0.4:
-            continue
-        depth = max(depth, level + 1)
-        share = 100 * frame.milliseconds / total
-        label = f"{frame.path or frame.name}: {frame.milliseconds:.3f} ms, {share:.1f} %"
-        letters = int((wide - 8) / _LETTER)
-        text = frame.name if len(frame.name) <= letters else f"{frame.name[: letters - 1]}…"
-        x, y = left + width * start / total, top + _ROW * level
-        shown = ""
-        if letters > 2:
-            shown = f'<text x="{x + 4:.1f}" y="{y + 14}">{escape(text)}</text>'
-        found.append(
-            f'<g><title>{escape(label)}</title><rect x="{x:.1f}" y="{y}" width="{wide:.1f}" '
-            f'height="{_ROW - 1}" fill="{_colour(frame)}" stroke="white"/>{shown}</g>'
-        )
-    return found, depth
-
-
-def _placed(root: Frame) -> Iterator[tuple[Frame, float, int]]:
-    """Each box with the time at which it starts, and its row."""
-    pending = [(root, 0.0, 0)]
-    while pending:
-        frame, start, level = pending.pop()
-        yield frame, start, level
-        for child in frame.ordered:
-            pending.append((child, start, level + 1))
-            start += child.milliseconds
-
-
-def _colour(frame: Frame) -> str:
+def _colour(name: str) -> str:
     """Warm colours for scopes, the same for the same name; grey blue for operators."""
-    shade = crc32(frame.name.encode())
-    if frame.is_operator:
+    shade = crc32(name.encode())
+    if name.startswith(_OPERATOR):
         return f"hsl(208 42% {74 + shade % 10}%)"
     return f"hsl({22 + shade % 30} 82% {66 + shade // 64 % 12}%)"
