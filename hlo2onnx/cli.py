@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from hlo2onnx.command.arguments import parser
 from hlo2onnx.command.output import Console, Results, port_types, summary, write_model, write_report
@@ -174,25 +174,12 @@ def _profile(
 
 def _keywords(arguments: argparse.Namespace) -> Keywords:
     """The options of `translate`."""
-    return {
-        "opset": arguments.opset,
-        "target": arguments.target,
-        "function": arguments.function,
-        "nan": arguments.nan,
-        "half": arguments.half,
-        "functions": arguments.functions,
-        "callbacks": arguments.callbacks,
-        "without": arguments.without,
-        "specialize": {
-            name: size for sizes in arguments.specialize for name, size in sizes.items()
-        },
-        "weights_dtype": arguments.weights_dtype,
-        "inputs_as_nchw": arguments.inputs_as_nchw,
-        "outputs_as_nchw": arguments.outputs_as_nchw,
-        "input_names": arguments.input_names,
-        "output_names": arguments.output_names,
-        "dump": arguments.dump,
-    }
+    from hlo2onnx.api import Keywords
+
+    sizes = {name: size for sizes in arguments.specialize for name, size in sizes.items()}
+    given: Any = {**vars(arguments), "specialize": sizes}
+    names = Keywords.__annotations__
+    return cast("Keywords", {name: given[name] for name in names if name in given})
 
 
 def _check(

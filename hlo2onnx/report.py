@@ -40,7 +40,9 @@ class WeightSizes:
     reasons: Sequence[str] = ()
 
     def items(self) -> list[str]:
-        """The sizes and the reasons as texts."""
+        """The sizes and the reasons as texts; none without constants."""
+        if not (self.before or self.after):
+            return []
         sizes = f"{self.before:,} bytes in the program -> {self.after:,} in the model"
         return [sizes, *self.reasons]
 
@@ -113,16 +115,16 @@ class Report:
             *entry("ops", [counts], width, lines),
             *entry("nodes", _counts(self.nodes) or ["none"], width, lines),
         ]
-        if self.rules:
-            found += entry("rules", _counts(self.rules), width, lines)
-        if self.relaxed:
-            found += entry("relaxed", _counts(self.relaxed), width, lines)
-        if self.casts:
-            found += entry("casts", _counts(self.casts, "for "), width, lines)
-        if self.expanded:
-            found += entry("expanded", _counts(self.expanded), width, lines)
-        if self.weights.before or self.weights.after:
-            found += entry("weights", self.weights.items(), width, lines)
+        sections = {
+            "rules": _counts(self.rules),
+            "relaxed": _counts(self.relaxed),
+            "casts": _counts(self.casts, "for "),
+            "expanded": _counts(self.expanded),
+            "weights": self.weights.items(),
+        }
+        for title, items in sections.items():
+            if items:
+                found += entry(title, items, width, lines)
         found += shortened([_note(note, width, lines) for note in self.notes], notes, "note     ")
         if self.seconds:
             total = sum(self.seconds.values())

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import onnx_ir as oir
 
 from hlo2onnx.ir.functions import each_graph
+from hlo2onnx.ir.loop_counters import exact_trips
 from hlo2onnx.ir.op_families import LOOPS
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import attributes_of, const_of
 from hlo2onnx.lowering.context import Expansion
 from hlo2onnx.targets.costs import Costs
 
@@ -104,7 +104,7 @@ def _loops(node: oir.Node, costs: Costs, scopes: tuple[str, ...]) -> Iterator[Sl
                 yield from _loops(inner, costs, scopes)
         return
     (body,) = subgraphs(node)
-    trips, trip = known_trips(node), _runs(body)
+    trips, trip = exact_trips(node), _runs(body)
     total = trip.nodes * (1 if trips is None else trips)
     is_known = trips is not None and trip.is_known
     if is_known and total < _LOOP_NODES:
@@ -142,30 +142,10 @@ def _runs_of(node: oir.Node) -> _Runs:
     if node.op_type not in LOOPS:
         return _Runs(1)
     (body,) = subgraphs(node)
-    trips, trip = known_trips(node), _runs(body)
+    trips, trip = exact_trips(node), _runs(body)
     if trips is None:
         return _Runs(1 + trip.nodes, False)
     return _Runs(1 + trips * trip.nodes, trip.is_known)
-
-
-def known_trips(node: oir.Node) -> int | None:
-    """The count of trips of a Loop or Scan; None if it is not known now."""
-    if node.op_type == "Scan":
-        count = int(attributes_of(node)["num_scan_inputs"])
-        scanned = node.inputs[len(node.inputs) - count]
-        axes = attributes_of(node).get("scan_input_axes") or [0]
-        shape = None if scanned is None else scanned.shape
-        extent = None if shape is None else shape[int(axes[0])]
-        return extent if isinstance(extent, int) else None
-    limit, (body,) = node.inputs[0], subgraphs(node)
-    most = None if limit is None else const_of(limit)
-    goes_on = body.outputs[0]
-    condition = const_of(goes_on)
-    is_for = goes_on is body.inputs[1] or (condition is not None and bool(condition.all()))
-    producer = goes_on.producer()
-    if producer is not None and producer.op_type == "Identity":
-        is_for = is_for or producer.inputs[0] is body.inputs[1]
-    return int(most.item()) if most is not None and is_for else None
 
 
 # -- copies ---------------------------------------------------------------------------------------
@@ -173,7 +153,7 @@ def known_trips(node: oir.Node) -> int | None:
 
 def _copies(node: oir.Node, costs: Costs, trips: int) -> Iterator[SlowPart]:
     """The scatters that copy a large tensor in each trip of a loop."""
-    count = known_trips(node) if node.op_type in LOOPS else 1
+    count = exact_trips(node) if node.op_type in LOOPS else 1
     for body in subgraphs(node):
         for inner in body:
             yield from _copies(inner, costs, trips * (1 if count is None else count))

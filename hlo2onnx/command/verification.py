@@ -31,16 +31,8 @@ def verify_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[
     Raises:
         UsageError: The file of inputs cannot be read, or lacks an input.
     """
-    options: dict[str, Any] = {
-        "seed": arguments.seed,
-        "rtol": arguments.rtol,
-        "atol": arguments.atol,
-        "samples": arguments.samples,
-        "sizes": arguments.sizes or None,
-        "runtime": arguments.runtime,
-    }
-    if arguments.seconds is not None:
-        options["seconds"] = arguments.seconds
+    given = {name: getattr(arguments, name) for name in ("seed", *_OF_VERIFY)}
+    options = {name: value for name, value in given.items() if value is not None}
     if arguments.inputs is not None:
         options["inputs"] = _arrays(arguments.inputs, names)
     return options

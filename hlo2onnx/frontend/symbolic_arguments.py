@@ -187,8 +187,8 @@ def with_spec(argument: PyTree, spec: PyTree, scope: jax.export.SymbolicScope, n
     if structure == _LEAF:
         shape = jnp.shape(argument)
         raise UsageError(
-            f"dynamic= has {spec!r} for {name}, an array of shape {shape}: write the text"
-            f' "{_as_text(spec, len(shape))}"'
+            f"dynamic= has {spec!r} for {name}, an array of shape {shape}: write a text such as"
+            ' "b, ..."'
         )
     if parts.keys() != specs.keys():
         keys = ", ".join(map(repr, parts)) or "no parts"
@@ -221,18 +221,3 @@ def _parts(tree: PyTree) -> tuple[dict[str, PyTree], PyTreeDef]:
         tree, is_leaf=lambda item: item is not tree
     )
     return {key_name(path[0]): part for path, part in pairs if path}, structure
-
-
-def _as_text(spec: object, rank: int) -> str:
-    """The text for axes as other exporters name them: {0: "batch"}, or (None, 4)."""
-    dims: list[object] = ["_"] * rank
-    if isinstance(spec, Mapping):
-        for axis, dim in spec.items():
-            if isinstance(axis, int) and -rank <= axis < rank:
-                dims[axis] = dim
-    elif isinstance(spec, Sequence) and len(spec) == rank:
-        dims = [
-            ("b" if not axis else f"d{axis}") if d is None else d for axis, d in enumerate(spec)
-        ]
-    is_text = all(isinstance(dim, str | int) for dim in dims)
-    return ", ".join(map(str, dims)) if is_text and set(dims) != {"_"} else "b, ..."

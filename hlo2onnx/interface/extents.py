@@ -14,8 +14,6 @@ from typing import TypeAlias
 
 Values: TypeAlias = Mapping[str, int]
 Number: TypeAlias = int | Fraction
-Linear: TypeAlias = dict[str, Number]
-"""Coefficients by symbol; that of "" is the constant."""
 
 _BINARY: Mapping[type[ast.operator], Callable[..., Number]] = {
     ast.Add: operator.add,
@@ -78,13 +76,13 @@ class Extent:
         Raises:
             ValueError: No integer fits.
         """
-        linear = _linear(self._node)
-        if linear is None or len(self.symbols) != 1:
+        if len(self.symbols) != 1 or not _is_linear(self._node):
             return None
         (name,) = self.symbols
-        found = Fraction(value - linear.get("", 0), linear[name]) if linear.get(name) else None
-        if found is None:
+        offset, one = (_evaluated(self._node, {name: number}) for number in (0, 1))
+        if one == offset:
             return None
+        found = Fraction(value - offset, one - offset)
         if found.denominator != 1:
             raise ValueError(f"{value} is not {self.text} for any {name}")
         return name, int(found)
@@ -138,35 +136,18 @@ def _evaluated(node: ast.expr, values: Values) -> Number:
     raise ValueError(f"{ast.unparse(node)} is no expression of extents")
 
 
-def _linear(node: ast.expr) -> Linear | None:
-    """The coefficients of a sum of multiples of symbols; None for another expression."""
+def _is_linear(node: ast.expr) -> bool:
+    """Whether an expression is a sum of multiples of symbols."""
     match node:
-        case ast.Constant(value=int(number)):
-            return {"": number}
-        case ast.Name(id=name):
-            return {name: 1}
+        case ast.Constant() | ast.Name():
+            return True
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _scaled(_linear(operand), -1)
-        case ast.BinOp(left=left, op=binary, right=right):
-            return _combined(binary, _linear(left), _linear(right))
-    return None
-
-
-def _combined(binary: ast.operator, left: Linear | None, right: Linear | None) -> Linear | None:
-    if left is None or right is None:
-        return None
-    if isinstance(binary, ast.Add | ast.Sub):
-        other = right if isinstance(binary, ast.Add) else _scaled(right, -1)
-        assert other is not None
-        return {name: left.get(name, 0) + other.get(name, 0) for name in {**left, **other}}
-    if isinstance(binary, ast.Mult) and left.keys() == {""}:
-        return _scaled(right, left[""])
-    if isinstance(binary, ast.Mult) and right.keys() == {""}:
-        return _scaled(left, right[""])
-    if isinstance(binary, ast.Div) and right.keys() == {""} and right[""]:
-        return _scaled(left, Fraction(1) / right[""])
-    return None
-
-
-def _scaled(linear: Linear | None, factor: Number) -> Linear | None:
-    return linear and {name: value * factor for name, value in linear.items()}
+            return _is_linear(operand)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+            return _is_linear(left) and _is_linear(right)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            is_multiple = not (_symbols(left) and _symbols(right))
+            return is_multiple and _is_linear(left) and _is_linear(right)
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            return _is_linear(left) and not _symbols(right)
+    return False

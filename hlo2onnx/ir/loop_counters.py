@@ -73,7 +73,7 @@ def step_of(x: oir.Value, after: oir.Value) -> int | None:
 def _step_of_trips(x: oir.Value, after: oir.Value, node: oir.Node) -> int | None:
     """The constant that all trips of an inner loop add to a state of the outer one."""
     (body,) = subgraphs(node)
-    index, trips = after.index(), _exact_trips(node)
+    index, trips = after.index(), exact_trips(node)
     states = [*states_of(node, body).items()]
     if index is None or index >= len(states) or trips is None:
         return None
@@ -82,7 +82,7 @@ def _step_of_trips(x: oir.Value, after: oir.Value, node: oir.Node) -> int | None
     return None if step is None else step * trips
 
 
-def _exact_trips(node: oir.Node) -> int | None:
+def exact_trips(node: oir.Node) -> int | None:
     """The number of trips of a Loop or Scan that nothing ends early, if it is known."""
     if node.op_type == "Scan":
         return length_of_scan(node) or None

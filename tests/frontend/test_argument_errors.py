@@ -24,13 +24,10 @@ TREE = {"a": X, "b": X}
 
 DYNAMIC: list[tuple[Any, str]] = [
     ({"inputs": "b"}, r"the arguments are x, y, as in dynamic=\{'x': \"b, ...\"\}"),
-    ({"y": {0: "batch"}}, r'for y, an array of shape \(3, 4\): write the text "batch, _"'),
-    ({"y": {1: "s", 0: "b"}}, r'write the text "b, s"'),
-    ({"y": (None, 4)}, r'write the text "b, 4"'),
-    ({"y": (None, None)}, r'write the text "b, d1"'),
-    ({"y": 3}, r'write the text "b, \.\.\."'),
+    ({"y": {0: "batch"}}, r'for y, an array of shape \(3, 4\): write a text such as "b, \.\.\."'),
+    ({"y": (None, 4)}, r"for y, an array"),
     ((None, 4), r"neither a string such as .* nor a mapping such as"),
-    ({"x": {"a": {0: "n"}, "b": None}}, r'for x\[\'a\'\], an array.* write the text "n, _"'),
+    ({"x": {"a": {0: "n"}, "b": None}}, r"for x\['a'\], an array"),
     ({"x": {"a": "b, ..."}}, r"for x, which has 'a', 'b': give each"),
     ({"x": {"a": "b, 5", "b": None}}, r"do not fit x\['a'\]: "),
 ]

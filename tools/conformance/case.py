@@ -21,8 +21,8 @@ from hlo2onnx.errors import TranslationError
 from hlo2onnx.frontend.load import load
 from hlo2onnx.runtime.calling import caller_of
 from hlo2onnx.runtime.sessions import check_model
-from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.judge import Judge
+from hlo2onnx.verify.runners import Candidate
 from tools.conformance.outcome import Outcome, one_line
 from tools.conformance.running import Place, place_of
 from tools.conformance.sets import EXACT

@@ -12,11 +12,10 @@ import hlo2onnx
 from hlo2onnx.errors import OverBudgetError, VerificationError
 from hlo2onnx.runtime.calling import to_model
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
-from hlo2onnx.verify.candidate import Candidate
 from hlo2onnx.verify.judge import Judge
-from hlo2onnx.verify.runners import OnnxRuntime
+from hlo2onnx.verify.runners import Candidate, OnnxRuntime
 from hlo2onnx.verify.settings import Settings
-from hlo2onnx.verify.trial import Inputs, Trial
+from hlo2onnx.verify.trial import Trial
 from tools.model_mutation.constants import SMALLEST
 from tools.model_mutation.inputs import Draw
 from tools.model_mutation.mutant import Mutant, ordered
@@ -118,7 +117,7 @@ class Trials:
 
     def _differs_on(self, model: bytes, arrays: Sequence[np.ndarray]) -> bool:
         """Whether `verify(*arrays)` says so."""
-        trial = Trial(Inputs(arrays), self._judge.reference(arrays))
+        trial = Trial(arrays, self._judge.reference(arrays))
         return self._differs(self._one, trial, model)
 
     def _find_difference(self, content: bytes, result: Result) -> None:

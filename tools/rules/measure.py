@@ -15,7 +15,7 @@ import onnx_ir as oir
 import onnxruntime
 
 import hlo2onnx
-from hlo2onnx.command.slow_parts import known_trips
+from hlo2onnx.ir.loop_counters import exact_trips
 from hlo2onnx.ir.traversal import subgraphs
 from tools.bench.timing import medians
 
@@ -129,7 +129,7 @@ def node_runs(program: Any, args: Sequence[Any] | None = None) -> int:
     """
     graph = program.model.graph
     counts: dict[str, float] = {}
-    if any(_is_loop(node) and known_trips(node) is None for node in graph.all_nodes()):
+    if any(_is_loop(node) and exact_trips(node) is None for node in graph.all_nodes()):
         for node in program.profile(*args or (), runs=1).nodes:
             counts[node.name] = max(counts.get(node.name, 0), node.trips)
     return _runs(graph, 1, counts)
@@ -147,7 +147,7 @@ def _runs(graph: oir.Graph, times: int, counts: Mapping[str, float]) -> int:
     """
     total = times * len(graph)
     for node in graph:
-        trips = known_trips(node) if _is_loop(node) else 1
+        trips = exact_trips(node) if _is_loop(node) else 1
         for body in subgraphs(node):
             ran = max((round(counts.get(inner.name or "", 0)) for inner in body), default=0)
             total += _runs(body, ran if trips is None else times * trips, counts)
