@@ -9,7 +9,7 @@ from typing import TypeAlias
 import jax
 import numpy as np
 import onnx_ir as oir
-from jax.tree_util import KeyPath
+from jax.tree_util import KeyEntry, KeyPath
 
 from hlo2onnx.errors import SignatureError, UsageError
 from hlo2onnx.frontend.captured import Arrays, held_arrays, paths
@@ -22,7 +22,6 @@ from hlo2onnx.frontend.signature import (
     Signature,
     Statics,
     Trees,
-    key_paths,
 )
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
@@ -141,85 +140,79 @@ def _with_trees(
     values: Mapping[str | int, PyTree],
     parameters: Sequence[str],
 ) -> Signature:
-    paths = key_paths(trees.in_tree, trees.in_leaves)
+    arguments = _arguments(trees)
     places: dict[Place, str | int] = {}
     for key, item in values.items():
         position = parameters.index(str(key)) if key in parameters else key
-        places[_argument(signature, trees, paths, (key, position), item)] = key
+        places[_place(signature, trees, arguments, (key, position), item)] = key
     chosen: dict[int, np.ndarray] = {}
     for place, key in places.items():
-        leaves = [
-            (leaf, path)
-            for leaf, path in zip(trees.in_leaves, paths, strict=True)
-            if _place(path) == place
-        ]
+        leaves = jax.tree_util.tree_flatten_with_path(arguments[place])[0]
         given = _arrays(trees, place, values[key])
-        if [tuple(path) for path, _ in given] != [tuple(path[2:]) for _, path in leaves]:
+        if [tuple(path) for path, _ in given] != [tuple(path) for path, _ in leaves]:
             raise UsageError(f"the value for {key!r} in bind= has another pytree structure")
-        for (leaf, _), (_, item) in zip(leaves, given, strict=True):
+        for (_, index), (_, item) in zip(leaves, given, strict=True):
+            leaf = trees.in_leaves[index]
             if leaf.port is not None:
                 port = signature.inputs[leaf.port]
                 chosen[leaf.port] = _array(item, port, leaf.aval.dtype)
     return _without(signature, chosen, _remaining(trees, places, chosen))
 
 
+def _arguments(trees: Trees) -> dict[Place, PyTree]:
+    """The arguments by place, with the indices of their leaves."""
+    args, kwargs = jax.tree_util.tree_unflatten(trees.in_tree, range(len(trees.in_leaves)))
+    positional: dict[Place, PyTree] = {(0, index): item for index, item in enumerate(args)}
+    return positional | {(1, name): item for name, item in kwargs.items()}
+
+
 def _arrays(trees: Trees, place: Place, value: PyTree) -> list[tuple[KeyPath, PyTree]]:
     """The leaves of an argument with their paths in it, without the objects of the program."""
     paths = jax.tree_util.tree_flatten_with_path(trees.statics.objects)[0]
-    own = {tuple(path[2:]) for path, _ in paths if _place(path) == place}
+    own = {tuple(path[2:]) for path, _ in paths if (path[0].idx, _key_of(path[1])) == place}
     leaves = jax.tree_util.tree_flatten_with_path(value)[0]
     return [(path, leaf) for path, leaf in leaves if tuple(path) not in own]
 
 
-def _place(path: KeyPath) -> Place:
-    """The place of the argument with a leaf of this path."""
-    kind, entry, *_ = path
-    return kind.idx, entry.idx if hasattr(entry, "idx") else entry.key
+def _key_of(entry: KeyEntry) -> int | str:
+    key: int | str = entry.idx if hasattr(entry, "idx") else entry.key
+    return key
 
 
-def _argument(
+def _place(
     signature: Signature,
     trees: Trees,
-    paths: Sequence[KeyPath],
+    arguments: Mapping[Place, PyTree],
     keys: tuple[str | int, str | int],
     value: PyTree,
 ) -> Place:
     """The place of an argument.
 
     Args:
+        arguments: All arguments.
         keys: The user's name of the argument, and the position of a parameter of that name, if
             known.
         value: The value to bind.
     """
     key, position = keys[0], _dynamic_position(trees, keys[1])
-    names: dict[Place, str | None] = {}
-    for leaf, path in zip(trees.in_leaves, paths, strict=True):
-        name = names.setdefault(_place(path), None)
-        if leaf.port is not None:
-            name = signature.inputs[leaf.port].name.split("/")[0]
-            names[_place(path)] = name
-        if name is not None and name == key:
-            return _place(path)
-    empty = _without_leaves(trees)
-    for place in (*names, *empty):
+    names: dict[Place, str] = {}
+    for place, item in arguments.items():
+        ports = (trees.in_leaves[index].port for index in jax.tree.leaves(item))
+        for port in ports:
+            if port is not None:
+                names[place] = signature.inputs[port].name.split("/")[0]
+        if names.get(place) == key:
+            return place
+    for place in arguments:
         if place in ((1, key), (0, position)):
             return place
+    empty = [place for place, item in arguments.items() if not jax.tree.leaves(item)]
     if not jax.tree.leaves(value) and len(empty) == 1:  # lowered programs name leaves only
         return empty[0]
-    names |= dict.fromkeys(empty)
-    places = sorted(names, key=lambda place: (place[0], str(place[1])))
-    known = [names[place] or place[1] for place in places]
+    known = [names.get(place, place[1]) for place in arguments]
     raise UsageError(
         f"bind= names the argument {key!r}, which the program does not have: {listed(known)}"
     )
-
-
-def _without_leaves(trees: Trees) -> list[Place]:
-    """The arguments without arrays, such as the empty state of a model."""
-    args, kwargs = jax.tree_util.tree_unflatten(trees.in_tree, range(len(trees.in_leaves)))
-    items: list[tuple[Place, PyTree]] = [((0, index), item) for index, item in enumerate(args)]
-    items += [((1, name), item) for name, item in kwargs.items()]
-    return [place for place, item in items if not jax.tree.leaves(item)]
 
 
 def _dynamic_position(trees: Trees, key: str | int) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,11 @@ class FlatTrees:
 
     Args:
         description: The signature.
-        narrows: Whether 64-bit arrays become 32-bit arrays if an input needs that.
     """
 
-    def __init__(self, description: Description, narrows: bool = False) -> None:
+    def __init__(self, description: Description) -> None:
         self._inputs = description.inputs
         self._outputs = description.outputs
-        self._narrows = narrows
 
     def flatten(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Sequence[PyTree]:
         """One leaf per input.
@@ -58,18 +56,6 @@ class FlatTrees:
         """The array or a tuple of arrays."""
         return leaves[0] if len(leaves) == 1 else tuple(leaves)
 
-    def to_host(self, leaf: PyTree, place: int) -> PyTree:
-        """A leaf that is no numpy array, as something that numpy can convert.
-
-        Raises:
-            SignatureError: It has another type than the input of this place.
-        """
-        return leaf
-
-    def narrows(self) -> bool:
-        """Whether 64-bit arrays become 32-bit arrays if an input needs that."""
-        return self._narrows
-
 
 class Caller:
     """The compiled signature of a program.
@@ -80,9 +66,20 @@ class Caller:
     Args:
         description: The signature.
         trees: Flattens arguments and builds results.
+        narrows: Whether 64-bit arrays become 32-bit arrays now if an input needs that.
+        to_host: Makes a leaf that is no numpy array something that numpy can convert, for an
+            input. It raises a SignatureError if the leaf has another type.
     """
 
-    def __init__(self, description: Description, trees: FlatTrees) -> None:
+    def __init__(
+        self,
+        description: Description,
+        trees: FlatTrees,
+        narrows: Callable[[], bool],
+        to_host: Callable[[PyTree, Tensor], PyTree] = lambda leaf, _: leaf,
+    ) -> None:
+        self._narrows = narrows
+        self._to_host = to_host
         self.description = description
         self.trees = trees
         self._inputs = description.inputs
@@ -189,8 +186,7 @@ class Caller:
         if keeps_states and hasattr(leaf, "take_from_runtime"):  # a `StateArray`
             check_type(leaf, tensor)
             return leaf
-        leaf = self.trees.to_host(leaf, place)
-        return to_array(leaf, tensor, narrows=self.trees.narrows())
+        return to_array(self._to_host(leaf, tensor), tensor, narrows=self._narrows())
 
 
 def _must(port: Tensor) -> str:
@@ -208,7 +204,7 @@ class PlainTrees(FlatTrees):
     """
 
     def __init__(self, description: Description, types: Mapping[str, type]) -> None:
-        super().__init__(description, not description.x64)
+        super().__init__(description)
         self._description = description
         try:
             (_, positional), (_, keywords) = description.arguments
@@ -268,6 +264,18 @@ def check_types(types: object) -> tuple[type, ...]:
         if not isinstance(item, type):
             raise UsageError(f"types= holds {item!r}, which is no class")
     return found
+
+
+def trees_of(description: Description, types: Iterable[type], of: type[PlainTrees]) -> FlatTrees:
+    """The pytrees of a saved program, if it has any.
+
+    Args:
+        types: Classes of pytree nodes.
+        of: The class of trees.
+    """
+    if description.arguments is None:
+        return FlatTrees(description)
+    return of(description, known_types(types))
 
 
 def known_types(types: Iterable[type]) -> dict[str, type]:

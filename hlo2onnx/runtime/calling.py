@@ -17,7 +17,7 @@ from hlo2onnx.frontend.jax_lowered import constraints_of
 from hlo2onnx.frontend.ports import host_array, is_key, key_impl, narrows, tensor_of
 from hlo2onnx.frontend.signature import Leaf, Port, PyTree, Signature, Statics, Trees, key_paths
 from hlo2onnx.interface import tensors
-from hlo2onnx.interface.caller import Caller, FlatTrees, PlainTrees, bound_hints, known_types
+from hlo2onnx.interface.caller import Caller, FlatTrees, PlainTrees, bound_hints, trees_of
 from hlo2onnx.interface.description import Description
 from hlo2onnx.interface.pytrees import Json
 from hlo2onnx.interface.tensors import FLOAT0, Tensor
@@ -60,8 +60,8 @@ def caller_of(signature: Signature) -> Caller:
     """The compiled signature, with JAX's pytrees and types."""
     description = describe(signature)
     if signature.trees is None:
-        return Caller(description, JaxLeaves(description))
-    return Caller(description, JaxTrees(description, signature.trees))
+        return _caller(description, FlatTrees(description))
+    return _caller(description, JaxTrees(description, signature.trees))
 
 
 def loaded_caller(description: Description, types: Iterable[type]) -> Caller:
@@ -70,9 +70,11 @@ def loaded_caller(description: Description, types: Iterable[type]) -> Caller:
     Args:
         types: Classes of pytree nodes.
     """
-    if description.arguments is None:
-        return Caller(description, JaxLeaves(description))
-    return Caller(description, LoadedTrees(description, known_types(types)))
+    return _caller(description, trees_of(description, types, LoadedTrees))
+
+
+def _caller(description: Description, trees: FlatTrees) -> Caller:
+    return Caller(description, trees, narrows, host_array)
 
 
 def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, int]:
@@ -100,25 +102,8 @@ def _type_name(dtype: np.dtype) -> str:
     return f"key<{key_impl(dtype)}>" if is_key(dtype) else ""
 
 
-class JaxLeaves(FlatTrees):
-    """Flat arguments: arrays of numpy and JAX."""
-
-    def to_host(self, leaf: PyTree, place: int) -> PyTree:
-        """An argument, or the data of a PRNG key."""
-        return host_array(leaf, self._inputs[place])
-
-    def narrows(self) -> bool:
-        """Whether JAX has no 64-bit types now."""
-        return narrows()
-
-
-class LoadedTrees(JaxLeaves, PlainTrees):
-    """The pytrees of a saved program, with JAX's types.
-
-    Args:
-        description: The signature.
-        types: Classes of pytree nodes.
-    """
+class LoadedTrees(PlainTrees):
+    """The pytrees of a saved program, with JAX's types."""
 
     def unflatten(self, leaves: Sequence[Any]) -> PyTree:
         """The results of the JAX function."""
@@ -134,7 +119,7 @@ class LoadedTrees(JaxLeaves, PlainTrees):
         return super().unflatten(leaves)
 
 
-class JaxTrees(JaxLeaves):
+class JaxTrees(FlatTrees):
     """The pytrees of a JAX function.
 
     Args:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from hlo2onnx.errors import LoadError, UsageError
-from hlo2onnx.interface.caller import Caller, FlatTrees, PlainTrees, check_types, known_types
+from hlo2onnx.interface.caller import Caller, PlainTrees, check_types, trees_of
 from hlo2onnx.interface.description import Description
 from hlo2onnx.runtime.calls import CallableProgram
 from hlo2onnx.runtime.paths import path_of
@@ -131,6 +131,5 @@ def described(
 
 def plain_caller(description: Description, types: Iterable[type] = ()) -> Caller:
     """The compiled signature, without JAX."""
-    if description.arguments is None:
-        return Caller(description, FlatTrees(description, not description.x64))
-    return Caller(description, PlainTrees(description, known_types(types)))
+    trees = trees_of(description, types, PlainTrees)
+    return Caller(description, trees, lambda: not description.x64)

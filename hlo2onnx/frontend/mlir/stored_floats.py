@@ -188,5 +188,6 @@ def _store_constant(operation: ir.Operation, elements: Collection[str]) -> None:
 def _bits_of(constant: ir.Operation) -> np.ndarray:
     """The content of a constant of a stored type, as uint8 of its shape."""
     attribute = constant.attributes["value"]
+    assert isinstance(attribute, ir.DenseElementsAttr)
     shape = ir.RankedTensorType(attribute.type).shape
     return np.broadcast_to(raw_content(attribute).view(np.uint8), shape)
