@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from hlo2onnx.command.paths import Outputs
@@ -34,15 +32,11 @@ LIST_LINES = 2
 NOTES = 3
 """Notes in a summary."""
 
-SHOWN_AFTER = 1.0
-"""Seconds of work before the stage is shown."""
-
 
 class Console:
     """Where the command prints.
 
-    Use it in a `with` block. On a terminal, one line of standard error shows the stage while the
-    work takes more than `SHOWN_AFTER` seconds.
+    Use it in a `with` block. On a terminal, the last line of standard error shows the stage.
 
     Args:
         quiet: Whether to show only what was asked for.
@@ -51,75 +45,45 @@ class Console:
     """
 
     def __init__(self, *, quiet: bool, verbose: bool, to_stderr: bool) -> None:
-        self.quiet = quiet
         self.verbose = verbose
         self._out: TextIO = sys.stderr if to_stderr else sys.stdout
-        self._is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._lock = threading.Lock()
-        self._done = threading.Event()
+        is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._shows_stage = is_terminal and not quiet
         self._stage = ""
-        self._began = self._stage_began = time.monotonic()
-        self._shown = ""
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._began = time.monotonic()
 
     def show(self, text: str) -> None:
         """Prints text."""
-        with self._lock:
-            self._clear()
-            print(text, file=self._out, flush=True)
+        self._rewrite("")
+        print(text, file=self._out, flush=True)
+        self._rewrite(self._stage)
 
     def warn(self, text: str) -> None:
         """Prints text on standard error."""
-        with self._lock:
-            self._clear()
-            print(text, file=sys.stderr, flush=True)
+        self._rewrite("")
+        print(text, file=sys.stderr, flush=True)
+        self._rewrite(self._stage)
 
     def begin(self, stage: str) -> None:
         """Notes that a stage begins."""
-        with self._lock:
-            now = time.monotonic()
-            if self.verbose and self._stage:
-                self._clear()
-                print(f"{self._stage:10} {now - self._stage_began:6.2f} s", file=sys.stderr)
-            self._stage, self._stage_began = stage, now
+        self._rewrite("")
+        now = time.monotonic()
+        if self.verbose and self._stage:
+            print(f"{self._stage:10} {now - self._began:6.2f} s", file=sys.stderr)
+        self._stage, self._began = stage, now
+        self._rewrite(stage)
 
     def __enter__(self) -> Self:
-        if self._is_terminal and not self.quiet:
-            self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._done.set()
-        if self._thread.is_alive():
-            self._thread.join()
+    def __exit__(self, *_: object) -> None:
         self.begin("")
-        with self._lock:
-            self._clear()
-
-    def _watch(self) -> None:
-        while not self._done.wait(0.2):
-            with self._lock:
-                now = time.monotonic()
-                if self._stage and now - self._began > SHOWN_AFTER:
-                    text = f"{self._stage}, {now - self._stage_began:.0f} s"
-                    self._rewrite(text[: shutil.get_terminal_size().columns - 1])
-
-    def _clear(self) -> None:
-        if self._shown:
-            self._rewrite("")
-            sys.stderr.write("\r")
 
     def _rewrite(self, text: str) -> None:
         """Replaces the line of the stage."""
-        if text != self._shown:
-            sys.stderr.write("\r" + text.ljust(len(self._shown)))
+        if self._shows_stage:
+            sys.stderr.write(f"\r{' ' * len(self._stage)}\r{text}")
             sys.stderr.flush()
-            self._shown = text
 
 
 def summary(program: OnnxProgram, output: Path | None, *, verbose: bool) -> str:
