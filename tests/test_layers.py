@@ -40,9 +40,6 @@ for. Every import of a module imports it first."""
 
 EXCEPTIONS = {
     ("hlo2onnx.lowering.registry", "dialect_handlers"): "the built-in plug-in, when first used",
-    ("hlo2onnx.frontend.mlir.constants", "hlo2onnx.verify.xla"): (
-        "XLA evaluates constants that MLIR does not show, when first needed"
-    ),
 }
 """Upward imports within functions. There is none at the level of a module."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -52,8 +53,46 @@ def _same(got: Any, want: Any) -> None:
 # -- pytrees ----------------------------------------------------------------------------------
 
 
-def test_dicts_lists_and_none() -> None:
-    agrees(lambda p: [p["a"] + 1, None, {"b": p["c"][1], "x": ()}], {"a": X, "c": [None, X]})
+def _gradient(x: Any, n: Any) -> Any:
+    y, pullback = jax.vjp(lambda x, n: x * n, x, n)
+    return pullback(y)
+
+
+def _next_key(key: Any) -> Any:
+    data = jax.random.key_data(key)
+    return {"key": jax.random.wrap_key_data(data + 1, impl=jax.random.key_impl(key)), "same": key}
+
+
+CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
+    "dicts, lists and None": (
+        lambda p: [p["a"] + 1, None, {"b": p["c"][1], "x": ()}],
+        ({"a": X, "c": [None, X]},),
+        {},
+    ),
+    "a module of equinox": (
+        lambda m: jax.tree.map(lambda a: -a, m),
+        (eqx.nn.Linear(3, 2, key=jax.random.key(0)),),
+        {},
+    ),
+    "keywords": (lambda x, *, a, b: x * b + a, (X,), {"b": X, "a": 2 * X}),
+    "no arguments": (lambda: {"x": jnp.arange(3)}, (), {}),
+    "no argument that is read": (lambda a: jnp.arange(3), (X,), {}),
+    "one value twice": (lambda x, y: (x, y, x, x + y, x), (X, X), {}),
+    "an array of JAX": (lambda x: x * 2, (jnp.asarray(X, jnp.bfloat16),), {}),
+    "float64": (lambda x: x, (X.astype(np.float64),), {}),
+    "complex128": (lambda x: x, (X.astype(np.complex128),), {}),
+    "int64": (lambda x: x, (np.array([1, 2, 3]),), {}),
+    "uint64": (lambda x: x, (np.array([1, 2, 3], np.uint64),), {}),
+    "keys": (_next_key, (jax.random.split(jax.random.key(0), 3),), {}),
+    "results of float0": (_gradient, (X, np.array([1, 2, 3], np.int32)), {}),
+    "the function of a vjp": (jax.vjp(lambda x, n: x * n, X, np.int32(3))[1], (X,), {}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls(name: str) -> None:
+    function, args, kwargs = CALLS[name]
+    agrees(function, *args, **kwargs)
 
 
 def test_namedtuple() -> None:
@@ -67,23 +106,6 @@ def test_dataclass() -> None:
     assert program(state).name == "sgd"
 
 
-def test_equinox_module() -> None:
-    layer = eqx.nn.Linear(3, 2, key=jax.random.key(0))
-    agrees(lambda m: jax.tree.map(lambda a: -a, m), layer)
-
-
-def test_keywords() -> None:
-    agrees(lambda x, *, scale, shift: x * scale + shift, X, shift=X, scale=2 * X)
-
-
-def test_no_arguments() -> None:
-    agrees(lambda: {"x": jnp.arange(3)})
-
-
-def test_one_value_twice() -> None:
-    agrees(lambda x, y: (x, y, x, x + y, x), X, X)
-
-
 # -- arguments that are not inputs, inputs that are not arguments ------------------------------
 
 
@@ -91,21 +113,6 @@ def test_unused_arguments() -> None:
     program = agrees(lambda a, b, c: {"r": c["y"] - a}, X, X, {"x": X, "y": 2 * X})
     assert program.input_names == ["a", "c/y"]
     assert program(X, "anything", {"x": 1j, "y": X})["r"].shape == (3,)
-
-
-def test_unused_arguments_that_are_kept() -> None:
-    program = agrees(lambda a, b: b + 1, X, X, jit={"keep_unused": True})
-    assert program.input_names == ["a", "b"]
-
-
-def test_all_arguments_unused() -> None:
-    assert agrees(lambda a: jnp.arange(3), X).input_names == []
-
-
-def test_donated_arguments() -> None:
-    jitted = jax.jit(lambda s, x: (s + x, x), donate_argnums=0)
-    program = hlo2onnx.translate(jitted.lower(X, X))
-    np.testing.assert_array_equal(program(X, X)[0], 2 * X)
 
 
 def test_static_arguments_are_left_out() -> None:
@@ -162,11 +169,6 @@ def test_element_types_of_x64(dtype: str) -> None:
         agrees(lambda x, y: (y, x), np.array([1, 0, 3]).astype(dtype), np.ones((2, 0), dtype))
 
 
-def test_jax_arrays_in() -> None:
-    agrees(lambda x: x * 2, jnp.asarray(X))
-    agrees(lambda x: x * 2, jnp.asarray(X, jnp.bfloat16))
-
-
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [
@@ -210,11 +212,6 @@ def test_python_scalars_that_do_not_fit(dtype: str, value: Any, message: str) ->
         program(value)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128", "int64", "uint64"])
-def test_wide_arrays_narrow_as_in_jax(dtype: str) -> None:
-    agrees(lambda x: x, np.array([1, 2, 3], dtype))
-
-
 def test_wide_arrays_do_not_narrow_under_x64() -> None:
     program = hlo2onnx.translate(lambda x: x, X)
     with jax.enable_x64(True), pytest.raises(hlo2onnx.SignatureError, match="float32, not float64"):
@@ -236,20 +233,11 @@ def test_complex_numbers_keep_signs_and_nan() -> None:
 # -- PRNG keys and float0 ----------------------------------------------------------------------
 
 
-def _next_key(key: Any) -> Any:
-    data = jax.random.key_data(key)
-    return {"key": jax.random.wrap_key_data(data + 1, impl=jax.random.key_impl(key)), "same": key}
-
-
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
 def test_typed_keys(impl: str) -> None:
     program = agrees(_next_key, jax.random.key(3, impl=impl))
     result = program(jax.random.key(4, impl=impl))["key"]
     assert jax.random.key_impl(result) == jax.random.key_impl(jax.random.key(0, impl=impl))
-
-
-def test_arrays_of_typed_keys() -> None:
-    agrees(_next_key, jax.random.split(jax.random.key(0), 3))
 
 
 def test_data_of_a_typed_key() -> None:
@@ -266,19 +254,6 @@ def test_key_of_another_kind() -> None:
 def test_old_style_keys() -> None:
     program = agrees(lambda key: key + 1, jax.random.PRNGKey(3))
     np.testing.assert_array_equal(program(jax.random.key(3)), jax.random.PRNGKey(3) + 1)
-
-
-def test_float0_results() -> None:
-    def gradient(x: Any, n: Any) -> Any:
-        y, pullback = jax.vjp(lambda x, n: x * n, x, n)
-        return pullback(y)
-
-    agrees(gradient, X, np.array([1, 2, 3], np.int32))
-
-
-def test_vjp_function() -> None:
-    _, pullback = jax.vjp(lambda x, n: x * n, X, np.int32(3))
-    agrees(pullback, X)
 
 
 @pytest.mark.parametrize("keep", [False, True])

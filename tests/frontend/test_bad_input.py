@@ -19,7 +19,7 @@ from processes import environment
 
 import hlo2onnx
 from hlo2onnx import LoadError, TranslationError, UsageError, cli
-from hlo2onnx.frontend.files import from_module, from_serialized
+from hlo2onnx.frontend.files import from_module
 from hlo2onnx.frontend.mlir import untrusted as parse_in_subprocess
 from hlo2onnx.frontend.mlir.context import parse_module
 from hlo2onnx.frontend.mlir.untrusted import is_harmless
@@ -328,31 +328,3 @@ def test_flipped_bits_all_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     for variant in deadly[:2]:
         with pytest.raises(LoadError):
             hlo2onnx.translate(variant)
-
-
-@pytest.mark.wide
-def test_flipped_bits_of_serialized_exported(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = parse_module(ARTIFACT, "it")
-    monkeypatch.setattr("hlo2onnx.frontend.files.read_untrusted", lambda *_: module)
-    refused = 0
-    for variant in flipped(SERIALIZED, 300, seed=2):
-        try:
-            from_serialized(variant, "it")
-        except LoadError:
-            refused += 1
-    assert 0 < refused < 300
-
-
-@pytest.mark.wide
-def test_flipped_bits_of_text() -> None:
-    text = str(parse_module(ARTIFACT, "it")).encode()
-    # The others are read by a child, as is the bytecode above.
-    variants = [v for v in flipped(text, 400, seed=3) if is_harmless(v.decode("latin-1"))]
-    refused = 0
-    for variant in variants:
-        try:
-            hlo2onnx.translate(variant)
-        except hlo2onnx.Hlo2OnnxError:
-            refused += 1
-    assert len(variants) > 100
-    assert 0 < refused < len(variants)

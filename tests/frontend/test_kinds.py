@@ -170,14 +170,6 @@ def test_function_with_types() -> None:
     np.testing.assert_allclose(program(X, PARAMS)["y"], EXPECTED["y"], rtol=1e-6)
 
 
-def test_equinox_module() -> None:
-    layer = eqx.nn.Linear(3, 2, key=jax.random.key(0))
-    program = hlo2onnx.translate(layer, X)
-    assert program.input_names == ["x"]
-    assert {"weight", "bias"} <= program.model.graph.initializers.keys()
-    np.testing.assert_allclose(program(X), layer(X), rtol=1e-5)
-
-
 class Scaled(eqx.Module):
     """A module with all kinds of leaves, one of which is called like the argument."""
 
@@ -237,13 +229,6 @@ def test_equinox_module_that_is_bound(bind: str | int) -> None:
     np.testing.assert_allclose(program(X), net(X), rtol=1e-5)
 
 
-def test_equinox_module_with_free_dimensions() -> None:
-    net = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))
-    program = hlo2onnx.translate(lambda net, x: jax.vmap(net)(x), net, "b, 3")
-    rows = np.stack([X, 2 * X])
-    np.testing.assert_allclose(program(net, rows), jax.vmap(net)(rows), rtol=1e-5)
-
-
 def test_arguments_that_are_no_arrays() -> None:
     """JAX refuses them, as jit does; equinox takes them for settings."""
 
@@ -283,14 +268,6 @@ def test_lowered_of_equinox_and_flax() -> None:
     assert [value.shape.numpy() for value in program.model.graph.outputs][-1] == (2,)
     lowered = nnx.jit(lambda x: 2 * x).lower(X)
     assert len(hlo2onnx.translate(lowered).input_names) == 1
-
-
-def test_errors_of_the_function_are_its_own() -> None:
-    def broken(x: Any) -> Any:
-        raise ZeroDivisionError("mine")
-
-    with pytest.raises(ZeroDivisionError, match="mine"):
-        hlo2onnx.translate(broken, X)
 
 
 def test_option_that_is_also_a_parameter() -> None:

@@ -370,14 +370,6 @@ print(sorted(heavy & names))
 
 
 @pytest.mark.wide
-def test_the_light_runtime_imports_neither_jax_nor_onnx(tmp_path: Path) -> None:
-    _dynamic(tmp_path)
-    command = [sys.executable, "-c", QUICK, str(tmp_path / "m.onnx")]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (found.stdout, found.stderr) == ("[]\n", "")
-
-
-@pytest.mark.wide
 def test_where_nothing_else_is_installed(tmp_path: Path) -> None:
     """A folder with numpy, ONNX Runtime and hlo2onnx alone, as of `pip install --no-deps`."""
     _dynamic(tmp_path)

@@ -18,7 +18,7 @@ from mostly_wide import mostly_wide
 import hlo2onnx
 from hlo2onnx.frontend.jax_lowered import from_lowered
 from hlo2onnx.frontend.mlir.constants import _constant_ops, raw_content
-from hlo2onnx.runtime import saving, serializing
+from hlo2onnx.runtime import saving
 from hlo2onnx.verify.reference import Reference
 
 WIDTH = 1024
@@ -135,14 +135,6 @@ def test_a_transposed_view_is_written_in_its_order(tmp_path: Path) -> None:
         saved = onnx.load(tmp_path / "model.onnx")
         (found,) = [t for t in saved.graph.initializer if t.name == "w"]
         np.testing.assert_array_equal(onnx.numpy_helper.to_array(found), w)
-
-
-def test_too_large_for_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = hlo2onnx.translate(lambda x: x @ np.eye(WIDTH, 64, dtype=np.float32), X)
-    monkeypatch.setattr(serializing, "MODEL_BYTES", 1000)
-    with pytest.raises(hlo2onnx.UsageError, match="external data"):
-        program.save(tmp_path / "model.onnx", external_data=False)
-    assert program.verify(X)
 
 
 # -- large constants are arguments of the reference -----------------------------------------------

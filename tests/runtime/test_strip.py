@@ -74,13 +74,6 @@ def test_save(external: bool, tmp_path: Path) -> None:
         np.testing.assert_array_equal(have, want)
 
 
-@pytest.mark.wide
-def test_several_programs(tmp_path: Path) -> None:
-    lowered = jax.jit(model).lower(X, X)
-    hlo2onnx.translate({"a": lowered, "b": lowered}).save(tmp_path, strip=True)
-    assert notes(onnx.load(tmp_path / "a.onnx")) == notes(onnx.load(tmp_path / "b.onnx")) == []
-
-
 def test_stripped_models_of_different_states_can_be_merged(tmp_path: Path) -> None:
     saved = []
     for name in ("one", "other"):
