@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from every_size import every_size
+from jax import lax
 
 from hlo2onnx import OnnxProgram
 
@@ -78,3 +81,47 @@ def test_slices(name: str) -> None:
     function, expected = SLICES[name]
     program = every_size(function, "b, s + 1, 8")
     assert sorted(operators(program).elements()) == expected
+
+
+WINDOWS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "rows of a symbolic size": (
+        lambda x, i: jax.vmap(
+            lambda k: lax.dynamic_slice(x, (0, k, 0), (2, x.shape[1] - 3, 3))
+        )(i),
+        ("2, b + 3, 3", "int32[4]"),
+    ),
+    "patches of a symbolic size": (
+        lambda x, i: jax.vmap(
+            lambda k: lax.dynamic_slice(x, (*k, 0), (x.shape[0] - 3, x.shape[0] - 3, 2))
+        )(i),
+        ("b + 3, b + 3, 2", "int32[4, 2]"),
+    ),
+    "two axes, the first of a symbolic size": (
+        lambda x, i: jax.vmap(
+            lambda k: lax.dynamic_slice(x, (0, *k), (2, x.shape[1] - 3, 5))
+        )(i),
+        ("2, b + 3, 8", "int32[4, 2]"),
+    ),
+    "two axes, the second of a symbolic size": (
+        lambda x, i: jax.vmap(
+            lambda k: lax.dynamic_slice(x, (0, *k), (2, 2, x.shape[2] - 3))
+        )(i),
+        ("2, 8, b + 3", "int32[4, 2]"),
+    ),
+    "a slice that follows from the shape": (
+        lambda x: lax.dynamic_slice(x, (x.shape[0] - 3, 0), (3, 2)), ("b + 3, 2",),
+    ),
+    "a row that follows from the shape": (
+        lambda x: x[jnp.asarray(x.shape[0] - 1)], ("b, 3",),
+    ),
+    "an element that follows from the shape": (
+        lambda x: x[jnp.asarray(0), jnp.asarray(x.shape[0] - 1)], ("b, b",),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_at_given_places(name: str) -> None:
+    function, specs = WINDOWS[name]
+    every_size(function, *specs)
