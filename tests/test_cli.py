@@ -166,13 +166,6 @@ def test_outputs_that_say_little(folder: Path, capsys: pytest.CaptureFixture[str
     assert "says little of y" in shown.err
 
 
-def test_dump(folder: Path) -> None:
-    assert cli.main(["models/good.mlir", "--dump", "stages"]) == 0
-    names = sorted(path.name for path in (folder / "stages").iterdir())
-    assert names[0] == "00_load.mlir"
-    assert names[-2].endswith("_legalize.txt") and names[-1] == "rules.txt"
-
-
 def test_dump_variable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HLO2ONNX_DUMP", str(folder / "stages"))
     assert cli.main(["models/good.mlir"]) == 0
@@ -449,13 +442,6 @@ def test_import_is_light() -> None:
         """
     )
     assert out == "[]\n"
-
-
-def test_unknown_names_of_the_package() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
-        hlo2onnx.nonsense  # noqa: B018
-    assert set(hlo2onnx.__all__) <= set(dir(hlo2onnx))
-    assert all(getattr(hlo2onnx, name) is not None for name in hlo2onnx.__all__)
 
 
 def test_callbacks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 import hlo2onnx
 from hlo2onnx import pipeline
-from hlo2onnx.options import DUMP_VARIABLE
 
 X = np.ones((2, 3), np.float32)
 
@@ -53,51 +52,11 @@ def test_the_log_of_rules_survives_a_failure(
     assert "\nsoftmax  Div" in (tmp_path / "rules.txt").read_text()
 
 
-def test_dump_by_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(DUMP_VARIABLE, str(tmp_path / "dump"))
-    hlo2onnx.translate(jax.jit(lambda x: x + 1).lower(X))
-    assert (tmp_path / "dump" / "00_load.mlir").exists()
-
-
-def test_every_unsupported_op_is_listed_with_its_source() -> None:
-    def model(x: jax.Array) -> jax.Array:
-        like = jax.ShapeDtypeStruct(x.shape, x.dtype)
-        y = jax.pure_callback(np.sin, like, x)
-        return jax.pure_callback(np.cos, like, y)
-
-    with pytest.raises(hlo2onnx.TranslationError) as caught:
-        hlo2onnx.translate(jax.jit(model).lower(X))
-    assert len(caught.value.refusals) == 2
-    assert "callback" in caught.value.refusals[0].op
-    assert str(caught.value).count("tests/test_pipeline.py:") == 2
-
-
-@pytest.mark.parametrize("opset", [16, 99])
-def test_opsets_outside_the_range_are_refused(opset: int) -> None:
-    with pytest.raises(hlo2onnx.UsageError, match="opset"):
-        hlo2onnx.translate(jax.jit(lambda x: x + 1).lower(X), opset=opset)
-
-
 @pytest.mark.parametrize("opset", range(17, 27))
 def test_every_opset_of_the_target(opset: int) -> None:
     program = hlo2onnx.translate(jax.jit(lambda x: jax.numpy.tanh(x) + 1).lower(X), opset=opset)
     assert program.model.graph.opset_imports[""] == opset
     assert program.verify().ok
-
-
-def test_unknown_options() -> None:
-    lowered = jax.jit(lambda x: x + 1).lower(X)
-    for wrong in ({"target": "abacus"}, {"nan": "never"}, {"half": "slow"}, {"without": ["nix"]}):
-        with pytest.raises(hlo2onnx.UsageError):
-            hlo2onnx.translate(lowered, **wrong)  # type: ignore[arg-type]
-
-
-def test_the_users_lowering_stays_usable() -> None:
-    lowered = jax.jit(lambda x: jax.lax.erf_inv(x)).lower(X / 2)
-    before = lowered.as_text()
-    hlo2onnx.translate(lowered)
-    assert lowered.as_text() == before
-    np.testing.assert_allclose(lowered.compile()(X / 2), jax.lax.erf_inv(X / 2))
 
 
 NARROW = """

@@ -166,20 +166,9 @@ def _of_arguments(
     if module is not None:
         weights, settings = partitioned(module)
         args, others = (weights, *args), (settings, *others)
-    loaded = _with_objects(function, args, kwargs, (others, named))
+    objects = _objects((others, named))
+    loaded = _lowered(jax.jit(_named(function, objects)), args, kwargs, Statics(objects=objects))
     return replace(loaded, weights=module)
-
-
-def _with_objects(
-    function: Callable[..., object],
-    args: Sequence[PyTree],
-    kwargs: Mapping[str, PyTree],
-    objects: PyTree,
-) -> Source:
-    """The program of a function of arrays and objects."""
-    objects = _objects(objects)
-    jitted = jax.jit(_named(function, objects))
-    return _lowered(jitted, args, kwargs, Statics(objects=objects))
 
 
 def _objects(objects: PyTree) -> PyTree:

@@ -92,7 +92,10 @@ def save_models(
             references = file.references(model) if file else {}
             apart = weight_names(model) if weights == "inputs" else []
             if not weights:
-                references = references_apart(model, default_data(path))
+                references = {  # to a file that does not exist
+                    name: _reference(name, tensor, default_data(path), 0)
+                    for name, tensor in stored_apart(model).items()
+                }
                 apart = list(references)
             with writing(path):
                 target = target_of(path)
@@ -277,16 +280,6 @@ def stored_apart(model: oir.Model) -> dict[str, oir.TensorProtocol]:
         if value.const_value is not None
         and (weight_of(value) is not None or value.const_value.nbytes >= SMALL_BYTES)
     }
-
-
-def references_apart(model: oir.Model, data: Path) -> dict[str, oir.TensorProtocol]:
-    """References to weights in a file that does not exist, by name.
-
-    Args:
-        model: The model.
-        data: The path of that file, in the folder of the model.
-    """
-    return {name: _reference(name, tensor, data, 0) for name, tensor in stored_apart(model).items()}
 
 
 def _reference(name: str, tensor: oir.TensorProtocol, data: Path, start: int) -> oir.ExternalTensor:

@@ -51,7 +51,6 @@ def plus_one(x: jax.Array) -> jax.Array:
 N = jax.export.symbolic_shape("n, 3")
 INPUTS: list[tuple[Any, bool, int, list[int | str]]] = [
     (("B", 3), False, T.FLOAT, ["B", 3]),
-    (["B", 3], False, T.FLOAT, ["B", 3]),
     ((), False, T.FLOAT, []),
     ((np.int64(2), 3), False, T.FLOAT, [2, 3]),
     (("B", "B"), False, T.FLOAT, ["B", "B"]),
@@ -62,9 +61,7 @@ INPUTS: list[tuple[Any, bool, int, list[int | str]]] = [
     (jax.core.ShapedArray((2,), np.float32), False, T.FLOAT, [2]),
     (np.ones((2, 3), np.float32), False, T.FLOAT, [2, 3]),
     (jnp.ones(2, jnp.bfloat16), False, T.BFLOAT16, [2]),
-    (np.ones(2), False, T.FLOAT, [2]),
     (S((2,), np.float64), False, T.FLOAT, [2]),
-    (S((2,), np.int64), False, T.INT32, [2]),
     (("B", 3), True, T.DOUBLE, ["B", 3]),
     (S((2,), np.float32), True, T.DOUBLE, [2]),
     (np.ones(2, np.float32), True, T.DOUBLE, [2]),
@@ -250,28 +247,22 @@ def test_notes_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"fn": 3}, "fn=3 is no function"),
     ({"inputs": 3}, "inputs=3 is no list"),
-    ({"inputs": "B, 3"}, "is no list of shapes"),
     ({"inputs": ("B", 3)}, r"inputs\[0\] is 'B': give a shape"),
     ({"inputs": [(2,), 3]}, r"inputs\[1\] is 3: give a shape"),
     ({"inputs": [(None, 3)]}, r"inputs\[0\] has the dimension None: give a number, or a name"),
     ({"inputs": [(-1, 3)]}, "has the dimension -1"),
-    ({"inputs": [(2.5, 3)]}, "has the dimension 2.5"),
     ({"inputs": [("no name", 3)]}, r"inputs\[0\] has the shape"),
     ({"input_params": [1]}, "is not a mapping"),
     ({"input_params": {1: 2}}, "the key 1 is not a string"),
     ({"input_params": {"in_0": 2.0}}, "not unique: in_0, in_0"),
     ({"input_names": []}, "are not 1 names"),
-    ({"input_names": "x"}, "are not 1 names"),
     ({"input_names": [3]}, "3 is not a name"),
-    ({"input_names": [""]}, "'' is not a name"),
-    ({"output_names": ["a", "b"]}, "2 names for 1 outputs: result"),
     ({"output_names": ["in_0"]}, "in_0 is the name of an input too"),
     ({"inputs_as_nchw": [1]}, "inputs_as_nchw: 1 is not the index of one of 1"),
     ({"outputs_as_nchw": [-1]}, "-1 is not the index"),
     ({"inputs_as_nchw": [0]}, "in_0 is not an image"),
     ({"return_mode": "file"}, "needs output_path="),
     ({"return_mode": "text"}, "return_mode='text' is not one of proto, ir, file"),
-    ({"export_mode": "zip"}, "is not one of standard, web"),
     ({"normalization_mode": "none"}, "is not one of auto"),
     ({"record_primitive_calls_file": "calls"}, "hlo2onnx has no equivalent"),
     ({"optset": 17}, "optset=17: hlo2onnx has no equivalent of this argument"),
@@ -292,11 +283,6 @@ def test_errors_are_those_of_jax2onnx() -> None:
     assert issubclass(ArgumentError, UsageError)
     assert issubclass(ArgumentError, ValueError)
     assert issubclass(ArgumentError, TypeError)
-
-
-def test_opsets_outside_the_range() -> None:
-    with pytest.raises(UsageError, match="opset 16 is outside 17 to 26"):
-        to_onnx(plus_one, [(3,)], opset=16)
 
 
 def test_functions_that_jax_cannot_trace() -> None:

@@ -119,8 +119,11 @@ def densify(module_operation: ir.Operation) -> None:
     resources = [op for op in _constant_ops(module_operation) if _resource_name(op) is not None]
     if not resources:
         return
-    text = str(_module_returning(resources).operation.get_asm())
-    blobs = {m.group(1): m.group(2) for m in _BLOB.finditer(text)}
+    with resources[0].context, ir.Location.unknown():
+        holder = ir.Module.create().operation
+    for place, operation in enumerate(resources):
+        holder.attributes[f"c{place}"] = operation.attributes["value"]
+    blobs = {m.group(1): m.group(2) for m in _BLOB.finditer(str(holder.get_asm()))}
     for operation in resources:
         attribute = operation.attributes["value"]
         name = _resource_name(operation)
@@ -205,29 +208,6 @@ def complex_content(constant: ir.Operation) -> np.ndarray:
         content = np.array(bits, unsigned).view(dtype)
     shape = [dim or 0 for dim in shape_of(result.type)]
     return np.full(shape, content[0]) if content.size == 1 else content.reshape(shape)
-
-
-def _module_returning(operations: list[ir.Operation]) -> ir.Module:
-    """A module whose `main` returns copies of these constants."""
-    context = operations[0].context
-    types = [operation.results[0].type for operation in operations]
-    with context, ir.Location.unknown():
-        module = ir.Module.create()
-        with ir.InsertionPoint(module.body):
-            function = ir.Operation.create(
-                "func.func",
-                attributes={
-                    "sym_name": ir.StringAttr.get("main"),
-                    "function_type": ir.TypeAttr.get(ir.FunctionType.get([], types)),
-                },
-                regions=1,
-            )
-        block = function.regions[0].blocks.append()
-        with ir.InsertionPoint(block):
-            copies = [operation.clone() for operation in operations]
-            results = [copy.operation.results[0] for copy in copies]
-            ir.Operation.create("func.return", operands=results)
-    return module
 
 
 _PARSED_BYTES = 1 << 10

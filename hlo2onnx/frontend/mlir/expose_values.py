@@ -15,14 +15,8 @@ from typing import Generic, TypeVar
 from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.attributes import text_of
-from hlo2onnx.frontend.mlir.functions import function_type, functions_of, set_function_type
-from hlo2onnx.frontend.mlir.values import (
-    MlirValue,
-    operations_in,
-    operations_of,
-    return_from,
-    returned_by,
-)
+from hlo2onnx.frontend.mlir.functions import function_type, functions_of, return_values
+from hlo2onnx.frontend.mlir.values import MlirValue, operations_in, operations_of
 
 Tag = TypeVar("Tag")
 
@@ -91,7 +85,7 @@ class Opener(Generic[Tag]):
                 inner, values = self._open_callee(block, operation)
                 openings += inner
                 returned += values
-        _return_also(function, returned)
+        return_values(function, [*operations_in(block)[-1].operands, *returned])
         return openings
 
     def _open_one(
@@ -180,14 +174,3 @@ class Opener(Generic[Tag]):
 
 
 _SYMBOL = re.compile(r"(call |func\.func public |func\.func private )@([\w.]+)")
-
-
-def _return_also(function: ir.Operation, values: list[MlirValue]) -> None:
-    """Appends results to a function, and gives it the type of its block."""
-    (block,) = function.regions[0].blocks
-    operands = [*returned_by(block), *values]
-    return_from(block, operands)
-    set_function_type(function, block.arguments.types, [value.type for value in operands])
-    for name in ("arg_attrs", "res_attrs"):
-        if name in function.attributes:
-            del function.attributes[name]

@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.attributes import text_of, to_python
 from hlo2onnx.frontend.mlir.constants import Constants, Splat, constant_bytes
-from hlo2onnx.frontend.mlir.values import dense, operations_in, operations_of
+from hlo2onnx.frontend.mlir.values import MlirValue, dense, operations_in, operations_of
 
 
 def functions_of(module_operation: ir.Operation) -> dict[str, ir.Operation]:
@@ -218,7 +218,7 @@ def large_constants_as_arguments(function: ir.Operation) -> list[np.ndarray]:
         operation.erase()
         arrays.append(content)
     if arrays:
-        _retype(function, len(arrays))
+        return_values(function, list(operations_in(block)[-1].operands))
     return arrays
 
 
@@ -226,12 +226,19 @@ def _is_large(operation: ir.Operation) -> bool:
     return operation.name == "stablehlo.constant" and constant_bytes(operation) >= LARGE_BYTES
 
 
-def _retype(function: ir.Operation, added: int) -> None:
-    """Gives a function the type of its block, whose last arguments are new."""
-    types = function.regions[0].blocks[0].arguments.types
-    set_function_type(function, types, function_type(function).results)
-    if "arg_attrs" in function.attributes:
-        with function.context:
-            old = ir.ArrayAttr(function.attributes["arg_attrs"])
-            attributes = [*old, *[ir.DictAttr.get({})] * added]
-            function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
+def return_values(function: ir.Operation, values: Sequence[MlirValue]) -> None:
+    """Makes a function return these values, in place, and gives it the type of its block.
+
+    Attributes of arguments or results are removed where their count has changed.
+    """
+    (block,) = function.regions[0].blocks
+    end = operations_in(block)[-1]
+    with function.context, end.location, ir.InsertionPoint(end):
+        ir.Operation.create(end.name, operands=list(values))
+    end.erase()
+    old = function_type(function)
+    new = block.arguments.types, [value.type for value in values]
+    set_function_type(function, *new)
+    for name, types in (("arg_attrs", old.inputs), ("res_attrs", old.results)):
+        if name in function.attributes and len(types) != len(new[name == "res_attrs"]):
+            del function.attributes[name]

@@ -13,7 +13,7 @@ from jaxlib.mlir.passmanager import PassManager
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.frontend.mlir.attributes import text_of, to_python
-from hlo2onnx.frontend.mlir.functions import function_type, functions_of, set_function_type
+from hlo2onnx.frontend.mlir.functions import functions_of, return_values
 from hlo2onnx.frontend.mlir.types import element_type, is_tensor, is_token, shape_of
 from hlo2onnx.frontend.mlir.values import (
     MlirValue,
@@ -188,13 +188,8 @@ def flatten_results(function: ir.Operation) -> list[int] | None:
         return None
     with function.context, end.location, ir.InsertionPoint(end):
         values = [member for value in end.operands for member in _members(value)]
-        ir.Operation.create(end.name, operands=values)
-    types = [value.type for value in values]
-    set_function_type(function, function_type(function).inputs, types)
-    end.erase()
-    if "res_attrs" in function.attributes:
-        del function.attributes["res_attrs"]
-    return [place for place, mlir_type in enumerate(types) if not is_token(mlir_type)]
+    return_values(function, values)
+    return [place for place, value in enumerate(values) if not is_token(value.type)]
 
 
 def _members(value: MlirValue) -> list[MlirValue]:
