@@ -99,7 +99,6 @@ def _run(arguments: argparse.Namespace, results: Results) -> int:
     check_options(arguments)
     outputs = _outputs(arguments)
     source = _source(arguments.model)
-    facts: dict[str, object] = {"report": None, "verification": None, "error": None, "refusals": []}
     stdout = sys.stdout
     with (
         Console(
@@ -109,21 +108,20 @@ def _run(arguments: argparse.Namespace, results: Results) -> int:
         listening(console.begin),
     ):
         try:
-            return _translate(arguments, source, outputs, facts, results, console, stdout)
+            return _translate(arguments, source, outputs, results, console, stdout)
         except Hlo2OnnxError as error:
-            facts["error"] = str(error)
+            results.facts["error"] = str(error)
             if isinstance(error, TranslationError):
-                facts["refusals"] = [asdict(refusal) for refusal in error.refusals]
+                results.facts["refusals"] = [asdict(refusal) for refusal in error.refusals]
             raise
         finally:
-            write_report(outputs, facts, results, stdout)
+            write_report(outputs, results, stdout)
 
 
 def _translate(
     arguments: argparse.Namespace,
     source: Path | bytes,
     outputs: Outputs,
-    facts: dict[str, object],
     results: Results,
     console: Console,
     stdout: TextIO,
@@ -137,14 +135,14 @@ def _translate(
 
     rules_named(arguments.explain)
     if arguments.check:
-        return _check(arguments, source, facts, console)
+        return _check(arguments, source, results, console)
     if outputs.reduced is not None:
-        return _reduce(arguments, source, outputs.reduced, facts, console)
+        return _reduce(arguments, source, outputs.reduced, results, console)
     begin_stage("load")
     program = results.program = translate(source, **_keywords(arguments))
-    facts["report"] = program.report.as_dict()
-    facts["inputs"] = port_types(program.model.graph.inputs)
-    facts["outputs"] = port_types(program.model.graph.outputs)
+    results.facts["report"] = program.report.as_dict()
+    results.facts["inputs"] = port_types(program.model.graph.inputs)
+    results.facts["outputs"] = port_types(program.model.graph.outputs)
     for sizes in arguments.sizes or ():
         check_names(symbols_of(program._source.signature), sizes)
     write_model(program, outputs, stdout, strip=arguments.strip)
@@ -156,7 +154,7 @@ def _translate(
         results.profile = _profile(arguments, program, outputs, console)
     if not (arguments.verify or arguments.bisect):
         return 0
-    return _verify(arguments, program, facts, results, console)
+    return _verify(arguments, program, results, console)
 
 
 def _profile(
@@ -183,13 +181,13 @@ def _keywords(arguments: argparse.Namespace) -> Keywords:
 
 
 def _check(
-    arguments: argparse.Namespace, source: Path | bytes, facts: dict[str, object], console: Console
+    arguments: argparse.Namespace, source: Path | bytes, results: Results, console: Console
 ) -> int:
     """Prints what cannot be translated, and what may be slow; returns the exit code."""
     from hlo2onnx.command.check import check
 
     found = check(source, **_keywords(arguments))
-    facts["check"] = found.as_dict()
+    results.facts["check"] = found.as_dict()
     if not (arguments.quiet and found.ok):
         console.show(str(found))
     return 0 if found.ok else FAILED
@@ -199,7 +197,7 @@ def _reduce(
     arguments: argparse.Namespace,
     source: Path | bytes,
     output: Path,
-    facts: dict[str, object],
+    results: Results,
     console: Console,
 ) -> int:
     """Writes the smallest program that fails in the same way, and its report."""
@@ -208,7 +206,7 @@ def _reduce(
     limit = arguments.timeout or TIMEOUT
     found = reduce(source, seed=arguments.seed, timeout=limit, **_keywords(arguments))
     files = list(map(str, found.save(output)))
-    facts["reduction"] = {
+    results.facts["reduction"] = {
         "failure": found.failure,
         "ops": [found.ops_before, found.ops_after],
         "tests": found.tests,
@@ -223,7 +221,6 @@ def _reduce(
 def _verify(
     arguments: argparse.Namespace,
     program: OnnxProgram,
-    facts: dict[str, object],
     results: Results,
     console: Console,
 ) -> int:
@@ -232,7 +229,7 @@ def _verify(
     options = verify_options(arguments, program.input_names)
     verification = program.verify(**options, intermediates=arguments.bisect)
     results.verification = verification
-    facts["verification"] = {"ok": verification.ok, **asdict(verification)}
+    results.facts["verification"] = {"ok": verification.ok, **asdict(verification)}
     if not (arguments.quiet and verification.ok):
         console.show(f"\n{verification}")
     for warning in (other_runtime(verification), weak_outputs(verification)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -207,10 +208,10 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     )
     for name, kind in (("--rtol", "relative"), ("--atol", "absolute")):
         text = f"{kind} tolerance (default: by element type)"
-        add(name, type=_tolerance, metavar="X", help=text)
+        add(name, type=_number, metavar="X", help=text)
     add(
         "--seconds",
-        type=_tolerance,
+        type=_number,
         metavar="X",
         help="time for --verify beyond one run of each side (default: 60)",
     )
@@ -250,7 +251,7 @@ def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--timeout",
-        type=_seconds,
+        type=partial(_number, is_above=True),
         metavar="SECONDS",
         help="with --reduce: limit for one test of a program (default: 60)",
     )
@@ -281,23 +282,16 @@ def _at_least(least: int) -> Callable[[str], int]:
     return number
 
 
-def _tolerance(text: str) -> float:
-    """Parses a tolerance; argparse turns the error into a usage error."""
+def _number(text: str, is_above: bool = False) -> float:
+    """Parses a number of at least 0, or above 0; argparse turns the error into a usage error."""
     try:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not number >= 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 0")
+    if not number >= 0 or (is_above and not 0 < number < math.inf):
+        kind = "seconds above" if is_above else "at least"
+        raise argparse.ArgumentTypeError(f"{text} is not a number of {kind} 0")
     return number
-
-
-def _seconds(text: str) -> float:
-    """Parses a time; argparse turns the error into a usage error."""
-    seconds = float(text)
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
-    return seconds
 
 
 def _port_names(text: str) -> list[str] | dict[str, str]:

@@ -6,8 +6,8 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TextIO
 
@@ -147,7 +147,7 @@ def write_model(
 
 @dataclass
 class Results:
-    """What the command has made so far, for the HTML report.
+    """What the command has made so far, for its report.
 
     Attributes:
         source: The program, as given.
@@ -155,6 +155,7 @@ class Results:
         program: The translated program.
         verification: The outcome of --verify.
         profile: The outcome of --profile.
+        facts: What the report has as JSON.
     """
 
     source: str
@@ -162,11 +163,15 @@ class Results:
     program: OnnxProgram | None = None
     verification: Verification | None = None
     profile: Profile | None = None
+    facts: dict[str, object] = field(
+        default_factory=lambda: {
+            **dict.fromkeys(("report", "verification", "error")),
+            "refusals": [],
+        }
+    )
 
 
-def write_report(
-    outputs: Outputs, facts: Mapping[str, object], results: Results, stdout: TextIO
-) -> None:
+def write_report(outputs: Outputs, results: Results, stdout: TextIO) -> None:
     """Writes the report, if there is to be one, to its file or to standard output.
 
     Raises:
@@ -175,9 +180,9 @@ def write_report(
     if outputs.report is None and outputs.stdout != "--report":
         return
     if outputs.report is not None and outputs.report.suffix.lower() in (".html", ".htm"):
-        _write_page(outputs.report, facts, results)
+        _write_page(outputs.report, results)
         return
-    text = to_json(facts) + "\n"
+    text = to_json(results.facts) + "\n"
     if outputs.report is None:
         stdout.write(text)
         stdout.flush()
@@ -186,7 +191,7 @@ def write_report(
         outputs.report.write_text(text, encoding="utf-8")
 
 
-def _write_page(path: Path, facts: Mapping[str, object], results: Results) -> None:
+def _write_page(path: Path, results: Results) -> None:
     if results.program is not None:
         results.program.save_report(
             path,
@@ -197,7 +202,9 @@ def _write_page(path: Path, facts: Mapping[str, object], results: Results) -> No
         return
     from hlo2onnx.verify.page import failure_page, save_page
 
-    refusals = facts["refusals"]
+    refusals = results.facts["refusals"]
     assert isinstance(refusals, list)
-    text = failure_page(results.source, str(facts["error"] or ""), refusals, results.command)
+    text = failure_page(
+        results.source, str(results.facts["error"] or ""), refusals, results.command
+    )
     save_page(path, text)
