@@ -28,12 +28,6 @@ def test_every_name_of_the_runtime_is_there(name: str) -> None:
     assert getattr(hlo2onnx.runtime, name) is getattr(hlo2onnx.runtime, name)
 
 
-def test_star_import() -> None:
-    names: dict[str, object] = {}
-    exec("from hlo2onnx import *", names)
-    assert names["translate"] is hlo2onnx.translate
-
-
 def test_unknown_names() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'tranlsate'"):
         hlo2onnx.tranlsate  # noqa: B018

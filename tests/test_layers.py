@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("hlo2onnx", "dialect_handlers")
 
@@ -174,37 +172,6 @@ def test_handlers_know_no_rule_and_rules_no_handler() -> None:
     found = {(room(one.importer), room(one.imported)) for one in IMPORTS}
     for pair in (("dialect_handlers", "raising"), ("raising", "lowering"), ("raising", "frontend")):
         assert pair not in found
-
-
-@pytest.mark.parametrize(
-    ("text", "kinds"),
-    [
-        ("import a\nfrom b import c", {"a": "top", "b.c": "top"}),
-        ("if TYPE_CHECKING:\n    import a", {"a": "type"}),
-        ("def f():\n    import a", {"a": "late"}),
-        (
-            "class C:\n    import a\n    def f(self):\n        from b import c",
-            {"a": "top", "b.c": "late"},
-        ),
-    ],
-)
-def test_kinds_of_imports(text: str, kinds: dict[str, str]) -> None:
-    assert dict(within(ast.parse(text))) == kinds
-
-
-@pytest.mark.parametrize(
-    ("importer", "imported", "upward"),
-    [
-        ("hlo2onnx.frontend.mlir.types", "hlo2onnx.ir.values", False),
-        ("hlo2onnx.ir.values", "hlo2onnx.frontend.mlir.types", True),
-        ("hlo2onnx.ir.values", "hlo2onnx.ir.dims", False),
-        ("hlo2onnx.raising.engine", "hlo2onnx.lowering.op", True),  # beside it
-        ("hlo2onnx.lowering.op", "dialect_handlers.stablehlo.data_movement", True),
-        ("hlo2onnx", "hlo2onnx.api", False),
-    ],
-)
-def test_which_imports_run_upwards(importer: str, imported: str, upward: bool) -> None:
-    assert is_upward(Import(importer, imported, "top")) == upward
 
 
 def test_circles_are_found() -> None:

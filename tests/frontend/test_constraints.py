@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hlo2onnx
-from hlo2onnx import SignatureError, UsageError, check, translate
+from hlo2onnx import SignatureError, UsageError, translate
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 TABLE = np.arange(32, dtype=np.float32).reshape(8, 4)
@@ -56,10 +56,6 @@ def test_loaded_with_its_source(tmp_path: Path) -> None:
     assert loaded.verify(X).ok
     with pytest.raises(SignatureError, match="s <= 8"):
         loaded(np.ones((9, 4), np.float32))
-
-
-def test_check() -> None:
-    assert not check(positioned, X, dynamic="s, ...", constraints="s <= 8").refusals
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 
 import hlo2onnx
-from hlo2onnx.cli import main
 from hlo2onnx.errors import SignatureError, UsageError
 
 
@@ -72,23 +70,12 @@ def test_shapes_are_checked() -> None:
         program(X, Y[:6])
 
 
-def test_a_size_that_no_dimension_fits() -> None:
-    program = hlo2onnx.translate(lambda x: x.sum(), "2*b + 1")
-    assert program(Y) == 21
-    with pytest.raises(SignatureError, match=r"6 is not 2\*b \+ 1 for any b"):
-        program(Y[:6])
-
-
 def test_constraints_are_noted() -> None:
     scope = jax.export.SymbolicScope(("b >= 8",))
     spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b", scope=scope), jnp.float32)
     program = hlo2onnx.translate(jax.export.export(jax.jit(lambda x: x[:8]))(spec))
     (note,) = program.report.notes
     assert note == "the program asserts, and the model does not: b >= 8"
-
-
-def test_random_inputs_have_fitting_sizes() -> None:
-    assert sources()["exported"]().verify().ok
 
 
 def test_specialized() -> None:
@@ -104,16 +91,6 @@ def test_specialized() -> None:
         hlo2onnx.translate(exported, specialize={"b": 3})
     with pytest.raises(UsageError, match="no dimension t; it has b, s"):
         hlo2onnx.translate(exported, specialize={"b": 3, "s": 4, "t": 5})
-
-
-@pytest.mark.wide
-def test_specialized_by_the_command(tmp_path: Path) -> None:
-    exported = jax.export.export(jax.jit(lambda x: x @ x.T))(*spelled([("b, 4", jnp.float32)]))
-    path = tmp_path / "square.bin"
-    path.write_bytes(exported.serialize())
-    output = tmp_path / "square.onnx"
-    assert main([str(path), "-o", str(output), "--specialize", "b=8", "--verify"]) == 0
-    assert main([str(path), "-o", str(output), "--verify"]) == 0
 
 
 @pytest.mark.parametrize(
