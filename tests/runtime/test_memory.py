@@ -17,7 +17,7 @@ from mostly_wide import mostly_wide
 
 import hlo2onnx
 from hlo2onnx.frontend.jax_lowered import from_lowered
-from hlo2onnx.frontend.mlir.constants import _constant_ops, raw_content
+from hlo2onnx.frontend.mlir.constants import _constant_ops, complex_content, raw_content
 from hlo2onnx.runtime import saving
 from hlo2onnx.verify.reference import Reference
 
@@ -174,6 +174,16 @@ def test_large_constants_without_a_numpy_view(dtype: Any, columns: int) -> None:
     ]
     assert found.dtype == array.dtype
     np.testing.assert_array_equal(found.view(np.uint8), array.view(np.uint8))
+
+
+@pytest.mark.parametrize("count", [1, 3, 200])
+def test_complex_constants_keep_their_bits(count: int) -> None:
+    """Their text has numbers, NaN as bits, or the bytes of many elements."""
+    bits = np.random.default_rng(0).integers(0, 1 << 32, 2 * count, np.uint32)
+    bits[0] = 0x7FC00001
+    lowered = jax.jit(lambda: jnp.asarray(bits.view(np.complex64))).lower()
+    (operation,) = _constant_ops(lowered.compiler_ir().operation)
+    np.testing.assert_array_equal(complex_content(operation).view(np.uint32), bits)
 
 
 def test_captured_bf16_weights_are_read_once(tmp_path: Path, peak: Callable[[], int]) -> None:
