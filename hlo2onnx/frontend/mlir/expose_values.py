@@ -16,7 +16,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.attributes import text_of
 from hlo2onnx.frontend.mlir.functions import function_type, functions_of, return_values
-from hlo2onnx.frontend.mlir.values import MlirValue, operations_in, operations_of
+from hlo2onnx.frontend.mlir.values import MlirValue, operations_in, operations_of, returned_by
 
 Tag = TypeVar("Tag")
 
@@ -85,7 +85,7 @@ class Opener(Generic[Tag]):
                 inner, values = self._open_callee(block, operation)
                 openings += inner
                 returned += values
-        return_values(function, [*operations_in(block)[-1].operands, *returned])
+        return_values(function, [*returned_by(block), *returned])
         return openings
 
     def _open_one(

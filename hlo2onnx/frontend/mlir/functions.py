@@ -12,7 +12,14 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.attributes import text_of, to_python
 from hlo2onnx.frontend.mlir.constants import Constants, Splat, constant_bytes
-from hlo2onnx.frontend.mlir.values import MlirValue, dense, operations_in, operations_of
+from hlo2onnx.frontend.mlir.values import (
+    MlirValue,
+    dense,
+    operations_in,
+    operations_of,
+    return_from,
+    returned_by,
+)
 
 
 def functions_of(module_operation: ir.Operation) -> dict[str, ir.Operation]:
@@ -218,7 +225,7 @@ def large_constants_as_arguments(function: ir.Operation) -> list[np.ndarray]:
         operation.erase()
         arrays.append(content)
     if arrays:
-        return_values(function, list(operations_in(block)[-1].operands))
+        return_values(function, returned_by(block))
     return arrays
 
 
@@ -232,10 +239,7 @@ def return_values(function: ir.Operation, values: Sequence[MlirValue]) -> None:
     Attributes of arguments or results are removed where their count has changed.
     """
     (block,) = function.regions[0].blocks
-    end = operations_in(block)[-1]
-    with function.context, end.location, ir.InsertionPoint(end):
-        ir.Operation.create(end.name, operands=list(values))
-    end.erase()
+    return_from(block, values)
     old = function_type(function)
     new = block.arguments.types, [value.type for value in values]
     set_function_type(function, *new)
