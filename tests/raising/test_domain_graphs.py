@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 import pytest
+from hlo2onnx.raising.rules.shapes.scatter_to_pad import ScatterToPad
 from loop_graphs import (
     loop,
     numbers,
@@ -20,7 +21,6 @@ from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.loops.loop_to_scan import LoopToScan
 from hlo2onnx.raising.rules.loops.loop_unroll import LoopUnroll
 from hlo2onnx.raising.rules.nn.rnn import Gru, Lstm
-from hlo2onnx.raising.rules.shapes.scatter_to_pad import ScatterToPad
 from hlo2onnx.raising.rules.shapes.slices_to_split import SlicesToSplit
 from hlo2onnx.targets import load_target
 

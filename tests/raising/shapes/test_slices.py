@@ -18,7 +18,7 @@ import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import const_ints
-from hlo2onnx.raising.rules.shapes.slices import ComposeSlices, ReverseCumSum, SliceOfConcat
+from hlo2onnx.raising.rules.shapes.slices import ComposeSlices, SliceOfConcat
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 Y = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -246,47 +246,3 @@ def test_rows_left_out_of_a_part_stay_out() -> None:
         return b.Neg(b.slice(b.Concat(x, y, axis=0), [2], [5], [2], axes=[0]))
 
     Rewrite(build, INPUTS, SliceOfConcat()).nothing()
-
-
-def reversed_sum(
-    b: GraphBuilder, x: oir.Value, inner: int = 0, axis: int = 0, outer: int = 0, **kind: int
-) -> oir.Value:
-    def turned(y: oir.Value, axis: int) -> oir.Value:
-        return b.slice(y, [-1], [INT64_MIN], [-1], [axis])
-
-    return turned(b.CumSum(turned(x, inner), b.i64(axis), **kind), outer)
-
-
-@pytest.mark.parametrize("kind", [{}, {"exclusive": 1}, {"reverse": 1}])
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_sums_from_the_end(axis: int, kind: dict[str, int]) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return reversed_sum(b, x, axis % 2, axis, axis % 2, **kind)
-
-    x = np.random.default_rng(0).normal(size=(5, 300)).astype(np.float32)
-    Rewrite(build, {"x": x}, ReverseCumSum()).gives("CumSum")
-
-
-SUMS: dict[str, Callable[[GraphBuilder, oir.Value], Any]] = {
-    "another axis inside": lambda b, x: reversed_sum(b, x, inner=1),
-    "another axis outside": lambda b, x: reversed_sum(b, x, outer=1),
-    "a sum along another axis": lambda b, x: reversed_sum(b, x, axis=1),
-    "reversed behind": lambda b, x: b.slice(b.CumSum(x, b.i64(0)), [-1], [INT64_MIN], [-1], [0]),
-    "part of a sum": lambda b, x: b.slice(
-        b.CumSum(b.slice(x, [-1], [INT64_MIN], [-1], [0]), b.i64(0)), [0], [2], axes=[0]
-    ),
-    "another function": lambda b, x: b.slice(b.Neg(x), [-1], [INT64_MIN], [-1], [0]),
-    "another reader": lambda b, x: [
-        b.slice(
-            y := b.CumSum(b.slice(x, [-1], [INT64_MIN], [-1], [0]), b.i64(0)),
-            [-1], [INT64_MIN], [-1], [0],
-        ),
-        b.Neg(y),
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SUMS)
-def test_other_sums_stay(name: str) -> None:
-    x = np.ones((3, 3), np.float32)
-    Rewrite(SUMS[name], {"x": x}, ReverseCumSum()).nothing()

@@ -14,7 +14,7 @@ from hlo2onnx.raising.rules.loops import (
     where_to_branch,
 )
 from hlo2onnx.raising.rules.nn import rnn
-from hlo2onnx.raising.rules.shapes import scatter_to_pad, slices_to_split
+from hlo2onnx.raising.rules.shapes import pad_modes, slices_to_split
 
 __all__ = ["LOOP_RULES"]
 
@@ -27,7 +27,7 @@ LOOP_RULES: tuple[Rule, ...] = (
     rnn.Gru(),
     rnn.Rnn(),
     loop_unroll.LoopUnroll(),
-    scatter_to_pad.ScatterToPad(),
+    pad_modes.PadModes(),
     loop_to_scan.LoopToScan(),
     slices_to_split.SlicesToSplit(),
     carry_recomputed.CarryRecomputed(),

@@ -9,7 +9,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import const_ints, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import extent_of, first, is_private, maker_of, ranges_of
+from hlo2onnx.raising.match.views import extent_of, first, maker_of, ranges_of
 
 
 class SliceOfConcat(Rule):
@@ -65,31 +65,6 @@ class ComposeSlices(Rule):
         ends = [rows[-1] + 1 for rows in ranges.values()]
         steps = [rows.step for rows in ranges.values()]
         return b.slice(first(inner), starts, ends, steps, list(ranges))
-
-
-class ReverseCumSum(Rule):
-    """Slice(CumSum(Slice(x))) -> CumSum(x, reverse=1)
-
-    Legal for Slices that reverse the axis of the sum, if nothing else reads the sum. The terms are
-    added in the same order.
-    """
-
-    name = "reverse-cumsum"
-    anchors = frozenset({"Slice"})
-    sources = frozenset({"CumSum"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        turned = first(node)
-        total = needed(maker_of(turned, "CumSum"), "its operand is no CumSum", node)
-        need(is_private(turned), "others read the sum", total)
-        inner = needed(maker_of(first(total), "Slice"), "the sum is not over a Slice", total)
-        axis = const_ints(total.inputs[1])
-        need(axis is not None and len(axis) == 1, "the axis is not known", total)
-        assert axis is not None
-        own = (axis[0] % len(shape_of(turned)),)
-        need(flipped_axes(inner) == own == flipped_axes(node), "the axis is not reversed", node)
-        backwards = 1 - total.attributes.get_int("reverse", 0)
-        return b.like(total, [first(inner), total.inputs[1]], reverse=backwards)
 
 
 def flipped_axes(node: oir.Node) -> tuple[int, ...] | None:
