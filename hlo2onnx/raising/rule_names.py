@@ -23,9 +23,9 @@ RETIRED = frozenset(
      "replace-zero", "reverse-cumsum", "rounded-rotation", "row-tables", "shifted-carry",
      "sink-final-states", "sink-into-branches", "skip-idle-trips", "skip-unselected",
      "slp-vectorize", "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias",
-     "sum-after-loop", "sum-of-choices", "tile", "transpose-group-normalization", "unmask-state",
-     "vector-bias", "vector-dot", "while-fission", "wide-comparison", "widen-comparison",
-     "zero-or-small"}
+     "sum-after-loop", "sum-of-choices", "tile", "transpose-before-collapse",
+     "transpose-before-join", "transpose-group-normalization", "unmask-state", "vector-bias",
+     "vector-dot", "while-fission", "wide-comparison", "widen-comparison", "zero-or-small"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""
 

@@ -102,7 +102,7 @@ ODD: dict[str, tuple[Build, np.ndarray]] = {
 }
 
 
-@pytest.mark.parametrize("without", [(), ("fold-constants", "scalar-constant")])
+@pytest.mark.parametrize("without", [(), ("fold-constants", "implicit-broadcast")])
 @pytest.mark.parametrize("name", ODD)
 def test_odd_graphs(name: str, without: tuple[str, ...]) -> None:
     build, array = ODD[name]

@@ -12,7 +12,7 @@ from hlo2onnx import UsageError
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rule_names import RETIRED, rules_named
 from hlo2onnx.raising.rules import RULES
-from hlo2onnx.raising.rules.shapes.transpose import SinkTransposeReduce
+from hlo2onnx.raising.rules.shapes.transpose import SinkTranspose
 from tools.rules.page import PAGE, page
 
 
@@ -44,7 +44,7 @@ def test_former_names_switch_a_rule_off(rule: Rule) -> None:
 
 
 def test_a_former_name_works_in_translate() -> None:
-    former, name = SinkTransposeReduce.formerly[0], SinkTransposeReduce.name
+    former, name = "reduce-transposed", SinkTranspose.name
 
     def body(x: Array) -> Array:
         return jnp.transpose(x, (2, 0, 1)).sum(1)

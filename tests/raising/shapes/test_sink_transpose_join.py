@@ -13,7 +13,7 @@ from rewriting import Rewrite
 from verified import nodes
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.shapes.transpose import SinkTransposeJoinAxes
+from hlo2onnx.raising.rules.shapes.transpose import SinkTranspose
 
 X = np.arange(2 * 3 * 4 * 5 * 6, dtype=np.float32).reshape(2, 3, 4, 5, 6)
 
@@ -24,7 +24,7 @@ def run(perm: Sequence[int], dims: Sequence[int], x: np.ndarray = X, reads: str 
         results = [b.Neg(b.op("Reshape", turned, b.i64(list(dims))))]
         return results + ([b.CumSum(turned, b.i64(0))] if reads else [])
 
-    return Rewrite(build, {"x": x}, SinkTransposeJoinAxes())
+    return Rewrite(build, {"x": x}, SinkTranspose())
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,3 @@ def test_groups_of_channels_between_convolutions() -> None:
         return conv(jax.nn.silu(y))
 
     assert nodes(network, x)["Transpose"] == 2
-
-
-def test_transposes_that_are_not_composed() -> None:
-    """`transpose-before-collapse` undoes it for a Transpose of a Transpose."""
-
-    def twice(x: jax.Array) -> jax.Array:
-        rows = jnp.transpose(jnp.abs(x), (0, 2, 1, 3))
-        return -jnp.transpose(rows, (0, 2, 3, 1)).reshape(2, 24, 3)
-
-    x = np.ones((2, 6, 3, 4), np.float32)
-    assert nodes(twice, x, without="compose-transposes")["Transpose"] == 2

@@ -144,7 +144,7 @@ AT_A_PLACE: dict[str, tuple[str, Callable[[jax.Array, jax.Array], Any], np.ndarr
         CUBE,
     ),
     "of-a-transpose": (
-        "sink-transpose-slice",
+        "sink-transpose",
         lambda x, i: lax.dynamic_slice(x.transpose(2, 0, 1), (i, 0, 0), (2, 7, 30)).sum(0),
         CUBE,
     ),

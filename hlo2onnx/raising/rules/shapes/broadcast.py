@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import onnx_ir as oir
 
@@ -10,7 +10,7 @@ from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.shapes import broadcast_shapes
 from hlo2onnx.ir.values import Shape, const_of, rank_of, shape_of, static_shape
-from hlo2onnx.raising.engine import CONSTANT, Rewriter, Rule, need
+from hlo2onnx.raising.engine import CONSTANT, Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import RESHAPES, operands, source_of
 from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
@@ -22,36 +22,48 @@ def _broadcast(values: Sequence[oir.Value]) -> Shape | None:
         return None
 
 
-Smaller = Callable[[oir.Value], oir.Value | None]
-
-
-def _with_smaller(node: oir.Node, b: Rewriter, smaller: Smaller) -> oir.Value:
-    """The node with smaller operands, if there are any and the result keeps its shape."""
-    inputs = operands(node)
-    changed = False
-    for index, x in enumerate(inputs):
-        source = smaller(x)
-        if source is None:
-            continue
-        fewer = [*inputs[:index], source, *inputs[index + 1 :]]
-        if _broadcast(fewer) == shape_of(node.outputs[0]):
-            inputs, changed = fewer, True
-    need(changed, "no operand has a smaller form, or its shape decides that of the result", node)
-    return b.like(node, inputs)
-
-
 class ImplicitBroadcast(Rule):
-    """Add(Expand(x), y) -> Add(x, y), for every operator that broadcasts
+    """Add(Expand(x), y) -> Add(x, y), and so for Reshape(x, (1, n)) and [[c]], a constant of one
+    number, for every operator that broadcasts
 
-    Legal when the remaining operands still broadcast to the same shape.
+    Legal when the remaining operands still broadcast to the same shape. The Reshape only puts axes
+    of 1 in front.
     """
 
     name = "implicit-broadcast"
+    formerly = ("drop-leading-unit-dims", "implicit-leading-axes", "scalar-constant")
     anchors = BROADCASTING
-    sources = frozenset({"Expand"})
+    sources = frozenset({CONSTANT, "Expand", "Reshape", "Unsqueeze"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        return _with_smaller(node, b, lambda x: source_of(x, "Expand"))
+        for smaller in (_unexpanded, _without_leading_axes, _scalar):
+            inputs = operands(node)
+            for index, x in enumerate(inputs):
+                source = smaller(x, b)
+                if source is None:
+                    continue
+                fewer = [*inputs[:index], source, *inputs[index + 1 :]]
+                if _broadcast(fewer) == shape_of(node.outputs[0]):
+                    inputs = fewer
+            if inputs != operands(node):
+                return b.like(node, inputs)
+        raise Refusal("no operand has a smaller form, or it decides the shape", node)
+
+
+def _unexpanded(x: oir.Value, b: Rewriter) -> oir.Value | None:
+    return source_of(x, "Expand")
+
+
+def _without_leading_axes(x: oir.Value, b: Rewriter) -> oir.Value | None:
+    source = source_of(x, "Reshape", "Unsqueeze")
+    adds = source is not None and adds_leading_axes_only(shape_of(source), shape_of(x))
+    return source if adds else None
+
+
+def _scalar(x: oir.Value, b: Rewriter) -> oir.Value | None:
+    array = const_of(x)
+    is_number = array is not None and array.size == 1 and array.ndim
+    return b.const(array.reshape(())) if array is not None and is_number else None
 
 
 class SinkBroadcast(Rule):
@@ -81,47 +93,6 @@ class SinkBroadcast(Rule):
         known = all(isinstance(y, int) or x == y for x, y in zip(aligned, output, strict=True))
         need(known, "its shape is computed at run time", node)
         return b.expand(b.like(node, smaller), output)
-
-
-class DropLeadingUnitDims(Rule):
-    """Add(Reshape(x, (1, n)), y) -> Add(x, y) where the Reshape only puts axes of 1 in front
-
-    Legal when another operand has the full rank, so that the result keeps its shape.
-    """
-
-    name = "drop-leading-unit-dims"
-    formerly = ("implicit-leading-axes",)
-    anchors = BROADCASTING
-    sources = frozenset({"Reshape", "Unsqueeze"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        return _with_smaller(node, b, _without_leading_axes)
-
-
-def _without_leading_axes(x: oir.Value) -> oir.Value | None:
-    source = source_of(x, "Reshape", "Unsqueeze")
-    adds = source is not None and adds_leading_axes_only(shape_of(source), shape_of(x))
-    return source if adds else None
-
-
-class ScalarConstant(Rule):
-    """Add(x, [[c]]) -> Add(x, c) where c is one number
-
-    Legal when another operand has the full rank, so that the result keeps its shape.
-    """
-
-    name = "scalar-constant"
-    anchors = BROADCASTING
-    sources = frozenset({CONSTANT})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        def scalar(x: oir.Value) -> oir.Value | None:
-            array = const_of(x)
-            if array is None or array.size != 1 or not array.ndim:
-                return None
-            return b.const(array.reshape(()))
-
-        return _with_smaller(node, b, scalar)
 
 
 class SinkSqueeze(Rule):

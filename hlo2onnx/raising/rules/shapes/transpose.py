@@ -6,7 +6,7 @@ Transpose before the next. The rule for Resize is in `nn/resize.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as oir
@@ -16,7 +16,7 @@ from hlo2onnx.ir.values import Shape, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.axis_layouts import splits
 from hlo2onnx.raising.match.reductions import REDUCTIONS, keeps_axes, reduced_axes
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, reshaped, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, operands
 from hlo2onnx.raising.rules.shapes.reshape import moves_units_only, with_moved_units
 
 _MOVABLE_PAST = BROADCASTING | UNARY | REDUCTIONS | RESHAPES
@@ -66,45 +66,58 @@ def _normalizes_rows(x: oir.Value, reader: oir.Node) -> bool:
     return divided and bool(users) and {user.op_type for user in users} <= computes
 
 
-def _before_transpose(node: oir.Node) -> tuple[oir.Value, list[int]]:
-    """x and p of a node's operand Transpose(x, p).
-
-    Raises:
-        Refusal: The operand is not a Transpose, or another reader stops it.
-    """
-    return needed(_transposed(first(node)), "its operand is not transposed", node)
-
-
 class SinkTranspose(Rule):
     """Add(Transpose(x), Transpose(y)) -> Transpose(Add(x, y)), and so for all elementwise operators
+    and Concat; ReduceMean(Transpose(x), a) -> ReduceMean(x, a'), transposed if still needed;
+    Pad(Transpose(x), pads) -> Transpose(Pad(x, pads')); Slice(Transpose(x), axes) ->
+    Transpose(Slice(x, axes')); Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape
+    only splits or only joins axes, such as groups of channels
 
-    Legal for elementwise operators. The other operands must be transposed alike, constant, or such
-    that the inverse moves only axes of extent 1. One operand may be any other value, which is
-    transposed back, if all paths from the result lead to the inverse Transpose. For example,
-    attention adds its result to an image between two convolutions.
+    The other operands of elementwise operators and of Concat must be transposed alike, constant, or
+    such that the inverse moves only axes of extent 1. One operand of an elementwise operator may be
+    any other value, which is transposed back, if all paths from the result lead to the inverse
+    Transpose. For example, attention adds its result to an image between two convolutions. Pads and
+    axes must be known, and joined axes follow each other in x too.
     """
 
     name = "sink-transpose"
-    formerly = ("late-transpose",)
-    anchors = BROADCASTING | UNARY | {"Clip"}
+    formerly = (
+        "late-transpose", "sink-transpose-reduce", "reduce-transposed", "sink-transpose-concat",
+        "concat-transposed", "sink-transpose-pad", "pad-transposed", "sink-transpose-slice",
+        "slice-transposed", "sink-transpose-split-axes", "split-transposed",
+        "sink-transpose-join-axes",
+    )  # fmt: skip
+    anchors = _MOVABLE_PAST - {"Transpose"}
     sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        perm = needed(
-            next((found[1] for x in node.inputs if (found := _transposed(x))), None),
-            "no operand is transposed",
-            node,
-        )
-        need(len(perm) == rank_of(node.outputs[0]), "its result has more axes", node)
-        others = [x for x in node.inputs if x is not None and _is_other(x, perm)]
-        joins = len(others) == 1 and _is_transposed_back(node.outputs[0], perm)
-        earlier: list[oir.Value | None] = []
-        for x in node.inputs:
-            if x is not None and joins and x is others[0]:
-                earlier.append(b.transpose(x, _inverse(perm)))
-            else:
-                earlier.append(None if x is None else _earlier(x, perm, b))
-        return b.transpose(b.like(node, earlier), perm)
+        if node.op_type not in _OF_ONE:
+            return _of_several(node, b)
+        x, perm = needed(_transposed(first(node)), "its operand is not transposed", node)
+        made, order = _OF_ONE[node.op_type](node, x, perm, b)
+        return b.transpose(made, order)
+
+
+def _of_several(node: oir.Node, b: Rewriter) -> oir.Value:
+    """An elementwise operator or a Concat."""
+    perm = needed(
+        next((found[1] for x in node.inputs if (found := _transposed(x))), None),
+        "no operand is transposed",
+        node,
+    )
+    need(len(perm) == rank_of(node.outputs[0]), "its result has more axes", node)
+    if node.op_type == "Concat":
+        axis = perm[node.attributes["axis"].as_int() % len(perm)]
+        return b.transpose(b.concat([_earlier(x, perm, b) for x in operands(node)], axis), perm)
+    others = [x for x in node.inputs if x is not None and _is_other(x, perm)]
+    joins = len(others) == 1 and _is_transposed_back(node.outputs[0], perm)
+    earlier: list[oir.Value | None] = []
+    for x in node.inputs:
+        if x is not None and joins and x is others[0]:
+            earlier.append(b.transpose(x, _inverse(perm)))
+        else:
+            earlier.append(None if x is None else _earlier(x, perm, b))
+    return b.transpose(b.like(node, earlier), perm)
 
 
 MOST_BETWEEN = 64
@@ -162,169 +175,61 @@ def _earlier(x: oir.Value, perm: list[int], b: Rewriter) -> oir.Value:
     return with_moved_units(reshaped, back, b) if is_free else b.transpose(reshaped, back)
 
 
-class SinkTransposeReduce(Rule):
-    """ReduceMean(Transpose(x), a) -> ReduceMean(x, a'), transposed if that is still needed"""
-
-    name = "sink-transpose-reduce"
-    formerly = ("reduce-transposed",)
-    anchors = REDUCTIONS
-    sources = frozenset({"Transpose"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x, perm = _before_transpose(node)
-        axes = sorted(perm[axis] for axis in reduced_axes(node))
-        keepdims = keeps_axes(node)
-        reduced = b.op(node.op_type, x, b.i64(axes), keepdims=int(keepdims))
-        if keepdims:
-            return b.transpose(reduced, perm)
-        left = [axis for axis in perm if axis not in axes]
-        return b.transpose(reduced, [sorted(left).index(axis) for axis in left])
+Past = tuple[oir.Value, list[int]]
+"""What is transposed then, and the permutation."""
 
 
-class SinkTransposeConcat(Rule):
-    """Concat(Transpose(x), Transpose(y)) -> Transpose(Concat(x, y)), along the axis before
-
-    Legal where all operands are transposed alike, or constant.
-    """
-
-    name = "sink-transpose-concat"
-    formerly = ("concat-transposed",)
-    anchors = frozenset({"Concat"})
-    sources = frozenset({"Transpose"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inputs = operands(node)
-        perm = needed(
-            next((found[1] for x in inputs if (found := _transposed(x))), None),
-            "no operand is transposed",
-            node,
-        )
-        axis = node.attributes["axis"].as_int() % len(perm)
-        parts = []
-        for x in inputs:
-            found = _transposed(x)
-            same = found is not None and found[1] == perm
-            need(same or x.const_value is not None, "an operand is transposed in another way", x)
-            parts.append(_earlier(x, perm, b) if same else b.transpose(x, _inverse(perm)))
-        return b.transpose(b.concat(parts, axis=perm[axis]), perm)
+def _reduce(node: oir.Node, x: oir.Value, perm: list[int], b: Rewriter) -> Past:
+    axes = sorted(perm[axis] for axis in reduced_axes(node))
+    keepdims = keeps_axes(node)
+    reduced = b.op(node.op_type, x, b.i64(axes), keepdims=int(keepdims))
+    if keepdims:
+        return reduced, perm
+    left = [axis for axis in perm if axis not in axes]
+    return reduced, [sorted(left).index(axis) for axis in left]
 
 
-class SinkTransposePad(Rule):
-    """Pad(Transpose(x), pads) -> Transpose(Pad(x, pads')) for constant pads"""
-
-    name = "sink-transpose-pad"
-    formerly = ("pad-transposed",)
-    anchors = frozenset({"Pad"})
-    sources = frozenset({"Transpose"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x, perm = _before_transpose(node)
-        pads = const_ints(node.inputs[1])
-        has_axes = len(node.inputs) > 3 and node.inputs[3] is not None
-        need(pads is not None and not has_axes, "its pads are not known for all axes", node)
-        assert pads is not None
-        rank = len(perm)
-        places = _inverse(perm)
-        before = [pads[places[axis]] for axis in range(rank)]
-        after = [pads[rank + places[axis]] for axis in range(rank)]
-        inputs = [x, b.i64([*before, *after]), *node.inputs[2:3]]
-        return b.transpose(b.like(node, inputs), perm)
+def _pad(node: oir.Node, x: oir.Value, perm: list[int], b: Rewriter) -> Past:
+    pads = needed(const_ints(node.inputs[1]), "its pads are computed", node)
+    need(len(node.inputs) < 4 or node.inputs[3] is None, "it pads some axes only", node)
+    places = [side + place for side in (0, len(perm)) for place in _inverse(perm)]
+    inputs = [x, b.i64([pads[place] for place in places]), *node.inputs[2:3]]
+    return b.like(node, inputs), perm
 
 
-class SinkTransposeSlice(Rule):
-    """Slice(Transpose(x), axes) -> Transpose(Slice(x, axes')) for known axes"""
-
-    name = "sink-transpose-slice"
-    formerly = ("slice-transposed",)
-    anchors = frozenset({"Slice"})
-    sources = frozenset({"Transpose"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x, perm = _before_transpose(node)
-        axes = needed(
-            const_ints(node.inputs[3]) if len(node.inputs) > 3 else None,
-            "its axes are not known",
-            node,
-        )
-        moved = b.axes_beside(node.inputs[1], [perm[axis % len(perm)] for axis in axes])
-        inputs = [x, *node.inputs[1:3], moved, *node.inputs[4:]]
-        places = _inverse(perm)
-        dims = tuple(shape_of(node.outputs[0])[places[axis]] for axis in range(len(perm)))
-        return b.transpose(b.like(node, inputs, [(dtype_of(x), dims)]), perm)
+def _slice(node: oir.Node, x: oir.Value, perm: list[int], b: Rewriter) -> Past:
+    given = const_ints(node.inputs[3]) if len(node.inputs) > 3 else None
+    axes = needed(given, "its axes are not known", node)
+    moved = b.axes_beside(node.inputs[1], [perm[axis % len(perm)] for axis in axes])
+    dims = tuple(shape_of(node.outputs[0])[place] for place in _inverse(perm))
+    inputs = [x, *node.inputs[1:3], moved, *node.inputs[4:]]
+    return b.like(node, inputs, [(dtype_of(x), dims)]), perm
 
 
-class SinkTransposeSplitAxes(Rule):
-    """Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape only splits axes
-
-    For example, groups of channels.
-    """
-
-    name = "sink-transpose-split-axes"
-    formerly = ("split-transposed",)
-    anchors = RESHAPES
-    sources = frozenset({"Transpose"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x, perm = _before_transpose(node)
-        old, new = shape_of(first(node)), shape_of(node.outputs[0])
+def _reshape(node: oir.Node, x: oir.Value, perm: list[int], b: Rewriter) -> Past:
+    old, new = shape_of(first(node)), shape_of(node.outputs[0])
+    if len(new) > len(old):
         groups = splits(old, new)
-        real = any(sum(new[axis] != 1 for axis in group) > 1 for group in groups)
-        need(real, "it only adds axes of extent 1", node)
-        places = _inverse(perm)
-        dims = [new[axis] for place in places for axis in groups[place]]
-        need(b.reshapes_at_once(x, dims), "its shape is computed at run time", node)
+        parts = [[new[axis] for axis in group] for group in groups]
         # The position of each axis of the result in the reshaped x.
-        order = [axis for place in places for axis in groups[place]]
-        return b.transpose(b.reshape(x, dims), _inverse(order))
-
-
-class SinkTransposeJoinAxes(Rule):
-    """Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape only joins axes
-
-    For example, groups of channels. Legal if the joined axes follow each other in x too. Not done
-    for a Transpose of a Transpose, as `transpose-before-collapse` would undo it.
-    """
-
-    name = "sink-transpose-join-axes"
-    anchors = RESHAPES
-    sources = frozenset({"Transpose"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x, perm = _before_transpose(node)
-        need(maker_of(x, "Transpose") is None, "its operand is transposed twice", x)
-        old, new = shape_of(first(node)), shape_of(node.outputs[0])
+        order = [axis for place in _inverse(perm) for axis in groups[place]]
+    else:
         groups = [[perm[axis] for axis in group] for group in splits(new, old)]
-        real = any(sum(shape_of(x)[axis] != 1 for axis in group) > 1 for group in groups)
-        need(real, "it only removes axes of extent 1", node)
-        for group in groups:
-            follow = group == list(range(group[0], group[0] + len(group)))
-            need(follow, "it joins axes that are apart before the Transpose", node)
+        parts = [[shape_of(x)[axis] for axis in group] for group in groups]
+        follow = all(group == list(range(group[0], group[-1] + 1)) for group in groups)
+        need(follow, "it joins axes that are apart before the Transpose", node)
         order = sorted(range(len(groups)), key=lambda place: groups[place][0])
-        dims = [new[place] for place in order]
-        need(b.reshapes_at_once(x, dims), "its shape is computed at run time", node)
-        return b.transpose(b.reshape(x, dims), _inverse(order))
+    real = any(sum(dim != 1 for dim in part) > 1 for part in parts)
+    need(real, "it only adds or removes axes of extent 1", node)
+    dims = [new[axis] for axis in order]
+    need(b.reshapes_at_once(x, dims), "its shape is computed at run time", node)
+    return b.reshape(x, dims), _inverse(order)
 
 
-class TransposeBeforeCollapse(Rule):
-    """Transpose(Reshape(Transpose(x))) -> Reshape(Transpose(x)) where the Reshape only joins axes
-
-    Legal as joined axes stay next to each other.
-    """
-
-    name = "transpose-before-collapse"
-    formerly = ("transpose-before-join",)
-    anchors = frozenset({"Transpose"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        joined = first(node)
-        parts = source_of(joined, *RESHAPES)
-        x = None if parts is None else source_of(parts, "Transpose")
-        need(
-            x is not None and len(joined.uses()) == 1,
-            "no transposed value is reshaped for it alone",
-            node,
-        )
-        assert parts is not None
-        groups = splits(shape_of(joined), shape_of(parts))
-        order = [axis for place in node.attributes["perm"].as_ints() for axis in groups[place]]
-        return reshaped(node, b, b.transpose(parts, order))
+_OF_ONE: Mapping[str, Callable[[oir.Node, oir.Value, list[int], Rewriter], Past]] = {
+    **dict.fromkeys(REDUCTIONS, _reduce),
+    **dict.fromkeys(RESHAPES, _reshape),
+    "Pad": _pad,
+    "Slice": _slice,
+}
+"""Operators that a Transpose of their only tensor can pass."""

@@ -83,21 +83,6 @@ def _kept(value: oir.Value, b: Rewriter, known: dict[oir.Value, oir.Value]) -> o
     return made
 
 
-def _axes_in(x: Shape, target: Shape) -> list[int]:
-    """The axis of `target` for each axis of x, where `target` is x with more axes of 1."""
-    places = []
-    axis = 0
-    for dim in x:
-        while axis < len(target) and target[axis] != dim:
-            need(target[axis] == 1, "the Reshape changes more than axes of extent 1")
-            axis += 1
-        need(axis < len(target), "the Reshape changes more than axes of extent 1")
-        places.append(axis)
-        axis += 1
-    need(set(target[axis:]) <= {1}, "the Reshape changes more than axes of extent 1")
-    return places
-
-
 class KeepdimsBeforeTranspose(Rule):
     """Reshape(Transpose(ReduceMax(x, a, keepdims=0))) -> Transpose(ReduceMax(x, a, keepdims=1), q)
 
@@ -140,8 +125,11 @@ class TransposeDropUnitDims(Rule):
         x = source_of(view, *RESHAPES)
         need(x is not None and rank_of(x) < rank_of(view), "its operand has no added axes", node)
         assert x is not None
-        places = _axes_in(shape_of(x), shape_of(view))
-        perm = [places.index(axis) for axis in node.attributes["perm"].as_ints() if axis in places]
+        places = _long_axes(shape_of(view), shape_of(x))
+        order = iter(node.attributes["perm"].as_ints())
+        moved = iter([places[axis] for axis in order if axis in places])
+        long = set(places.values())
+        perm = [next(moved) if axis in long else axis for axis in range(rank_of(x))]
         return reshaped(node, b, b.transpose(x, perm))
 
 
