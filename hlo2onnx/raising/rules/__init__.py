@@ -104,7 +104,6 @@ RULES: tuple[Rule, ...] = (
     batch_normalization.BatchNormalization(),
     channel_normalization.GroupNormalization(),
     channel_normalization.InstanceNormalizationAffine(),
-    batch_normalization.AffineToBatchNormalization(),
     activations.Relu(),
     activations.MinMaxToClip(),
     activations.WhereToClip(),

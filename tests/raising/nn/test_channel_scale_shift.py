@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import flax.linen as nn
 import jax
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Build, Rewrite, fires, foreign
+from rewriting import Build, Rewrite
 from verified import operators
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.batch_normalization import AffineToBatchNormalization
 from hlo2onnx.raising.rules.nn.channel_normalization import InstanceNormalizationAffine
 from hlo2onnx.raising.rules.nn.fold_into_conv import FoldBiasIntoConv, FoldScaleIntoConv
 
@@ -52,30 +49,6 @@ def test_upsampling_layers_keep_their_bias() -> None:
     parameters = jax.tree.map(lambda p: p + 0.5, layer.init(jax.random.key(0), X))
     found = operators(lambda x: layer.apply(parameters, x), X)
     assert found.count("ConvTranspose") == 1 and "Add" not in found
-
-
-def frozen(x: jax.Array) -> jax.Array:
-    """flax's BatchNorm."""
-    return (x - M) * (jax.lax.rsqrt(V + 1e-5) * S) + B
-
-
-def folded(x: jax.Array) -> jax.Array:
-    """Keras' BatchNormalization, after its constants are folded."""
-    return x * S + B
-
-
-@pytest.mark.parametrize("normalize", [frozen, folded])
-def test_before_a_convolution(normalize: Callable[[jax.Array], jax.Array]) -> None:
-    """As in residual networks that activate first: nothing before it takes it in."""
-
-    def model(x: jax.Array) -> jax.Array:
-        y = conv(x)
-        return y + conv(jax.nn.relu(normalize(y)))
-
-    found = operators(model, X)
-    assert found == sorted(
-        ["Add", "BatchNormalization", "Conv", "Conv", "Relu"] + ["Transpose"] * 2
-    )
 
 
 @pytest.mark.wide
@@ -157,99 +130,3 @@ def test_other_parameters(name: str) -> None:
 
 
 # -- scales and shifts between convolutions -------------------------------------------------------
-
-
-def bent(b: GraphBuilder, x: oir.Value, times: int = 1) -> oir.Value:
-    """A convolution that takes nothing in any more."""
-    x = convolved(b, x)
-    for _ in range(times):
-        x = b.Tanh(x)
-    return x
-
-
-def affine(b: GraphBuilder, x: oir.Value, mean: np.ndarray | None = None) -> oir.Value:
-    centred = x if mean is None else b.Sub(x, b.const(mean))
-    return b.Relu(b.Add(b.Mul(centred, b.const(SCALE)), b.const(SHIFT)))
-
-
-def of_two(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    return affine(b, b.Add(b.Abs(x), bent(b, x)))
-
-
-AFFINE: dict[str, Build] = {
-    "behind a convolution": lambda b, x: affine(b, bent(b, x)),
-    "three steps behind": lambda b, x: affine(b, bent(b, x, 3)),
-    "the convolution itself": lambda b, x: affine(b, convolved(b, x)),
-    "centred": lambda b, x: affine(b, bent(b, x), MEAN),
-    "behind a sum": of_two,
-    "in front": lambda b, x: b.Relu(b.Add(b.const(SHIFT[0]), b.Mul(b.const(SCALE[0]), bent(b, x)))),
-    "centred by a computed mean": lambda b, x: b.Relu(
-        b.Add(b.Mul(b.Sub(bent(b, x), b.Exp(x)), b.const(SCALE)), b.const(SHIFT))
-    ),
-    "a box": lambda b, x: affine(b, b.Tanh(convolved(b, x, BOX))),
-}
-
-
-@pytest.mark.parametrize("name", AFFINE)
-def test_channels_affine(name: str) -> None:
-    found = Rewrite(AFFINE[name], IMAGE, AffineToBatchNormalization(), tolerance=2e-6)
-    assert found.nodes["BatchNormalization"] == 1 and not found.nodes["Mul"]
-
-
-def twice_read(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
-    scaled = b.Mul(bent(b, x), b.const(SCALE))
-    return [b.Relu(b.Add(scaled, b.const(SHIFT))), scaled]
-
-
-def normalized(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    return affine(b, b.Tanh(instance(b, convolved(b, x))))
-
-
-NOT_AFFINE: dict[str, Build] = {
-    "four steps behind": lambda b, x: affine(b, bent(b, x, 4)),
-    "no convolution": lambda b, x: affine(b, b.Tanh(x)),
-    "no operator": affine,
-    "an operand left out": lambda b, x: affine(b, b.Clip(x, None, b.scalar_like(6, x))),
-    "normalized since": normalized,
-    "read as a result": twice_read,
-    "a result": lambda b, x: b.Add(b.Mul(bent(b, x), b.const(SCALE)), b.const(SHIFT)),
-    "a box that is centred": lambda b, x: affine(b, b.Tanh(convolved(b, x, BOX)), MEAN),
-    "a computed scale": lambda b, x: b.Relu(b.Add(b.Mul(bent(b, x), b.Exp(x)), b.const(SHIFT))),
-    "a computed shift": lambda b, x: b.Relu(b.Add(b.Mul(bent(b, x), b.const(SCALE)), b.Exp(x))),
-    "a number a column": lambda b, x: b.Relu(
-        b.Add(b.Mul(bent(b, x), b.const(SCALE.reshape(6))), b.const(SHIFT))
-    ),
-    "a shift of columns": lambda b, x: b.Relu(
-        b.Add(b.Mul(bent(b, x), b.const(SCALE)), b.const(SHIFT.reshape(6)))
-    ),
-    "one number": lambda b, x: b.Relu(
-        b.Add(b.Mul(bent(b, x), b.const(SCALE)), b.const(SHIFT[:, :1]))
-    ),
-    "of matrices": lambda b, x: b.Relu(
-        b.Add(
-            b.Mul(b.reshape(bent(b, x), (48, 6)), b.const(SCALE.reshape(6))),
-            b.const(SHIFT.reshape(1, 6)),
-        )
-    ),
-    "not scaled": lambda b, x: b.Relu(b.Add(bent(b, x), b.const(SHIFT))),
-}
-
-
-@pytest.mark.parametrize("name", NOT_AFFINE)
-def test_no_channels_affine(name: str) -> None:
-    Rewrite(NOT_AFFINE[name], IMAGE, AffineToBatchNormalization()).nothing()
-
-
-def test_convolutions_of_others_are_unknown() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return affine(b, b.Tanh(foreign(convolved(b, x))))
-
-    assert not fires(build, IMAGE, AffineToBatchNormalization())
-    doubles = {"x": IMAGES.astype(np.float64)}
-
-    def of_doubles(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        y = b.Tanh(b.Conv(x, b.const(KERNEL.astype(np.float64))))
-        scale, shift = b.const(SCALE.astype(np.float64)), b.const(SHIFT.astype(np.float64))
-        return b.Relu(b.Add(b.Mul(y, scale), shift))
-
-    assert not fires(of_doubles, doubles, AffineToBatchNormalization())

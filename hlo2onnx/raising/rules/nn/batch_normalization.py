@@ -8,14 +8,12 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import dtype_of, is_constant, rank_of, shape_of
 from hlo2onnx.ir.weight_scaling import is_rounded
-from hlo2onnx.raising.engine import CONSTANT, Refusal, Rewriter, Rule, need, needed, sources_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import (
     RESHAPES,
     extent_of,
     first,
-    is_private,
     maker_of,
-    operands,
     source_of,
     unshaped,
 )
@@ -30,7 +28,6 @@ from hlo2onnx.raising.patterns import (
     all_matches,
     match,
 )
-from hlo2onnx.raising.rules.nn.fold_into_conv import CONVOLUTIONS
 from hlo2onnx.raising.rules.nn.layer_normalization import (
     SINGLE_PRECISION,
     Unshaped,
@@ -254,54 +251,3 @@ def _vector(value: oir.Value, like: oir.Value, b: Rewriter) -> oir.Value:
     channels = shape_of(like)[1]
     need(product(shape_of(value)) == channels, "it is no number for each channel", value)
     return b.reshape(value, (channels,))
-
-
-_PRODUCT = Product(Either(Op("Sub", _X, _MEAN), _X), Name("scale"))
-_AFFINE = Sum(As("scaled", _PRODUCT), Name("shift"))
-
-
-class AffineToBatchNormalization(Rule):
-    """(x - m) * s + b -> BatchNormalization(x, s, b, m, 1, epsilon=0), and so x * s + b
-
-    Legal for constants m, s and b with one number for each channel, and x computed by convolutions.
-    If there is an m, x must be a sum that has lost as many digits as the kernel loses. Done if no
-    convolution has absorbed them: one node in the layout that runtimes use for convolutions.
-    """
-
-    name = "affine-to-batch-normalization"
-    formerly = ("channels-affine",)
-    anchors = frozenset({"Add"})
-    phase = 1
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        output = node.outputs[0]
-        need(dtype_of(output) in SINGLE_PRECISION and rank_of(output) > 2, "no kernel", node)
-        need(not output.is_graph_output(), "it is not between convolutions", node)
-        need(CONSTANT in sources_of(node), "it does not shift by a constant", node)
-        for found in _AFFINE.matches(output, {}):
-            given = (found["scale"], found["shift"], found.get("mean"))
-            constant = all(value is None or value.const_value is not None for value in given)
-            if not constant or not is_private(found["scaled"]):
-                continue
-            x = found["x"]
-            need(_is_of_convolutions(x), "it is not between convolutions", x)
-            need("mean" not in found or is_rounded(x), "digits of x would be lost", x)
-            scale, shift = (numbers_of_channels(found[name], x, b) for name in ("scale", "shift"))
-            ones = np.ones(shape_of(scale), dtype_of(x).numpy())  # type: ignore[type-var]
-            mean = (
-                numbers_of_channels(found["mean"], x, b) if "mean" in found else b.const(0 * ones)
-            )
-            return b.BatchNormalization(x, scale, shift, mean, b.const(ones), epsilon=0.0)
-        raise Refusal("it does not scale and shift by constants", node)
-
-
-def _is_of_convolutions(value: oir.Value, depth: int = 4) -> bool:
-    """Whether a convolution computes a value, without a normalization after it."""
-    node = value.producer()
-    if node is None or depth == 0 or node.domain:
-        return False
-    if node.op_type in CONVOLUTIONS:
-        return True
-    normalized = node.op_type.endswith("Normalization")
-    inputs = [] if normalized else operands(node)
-    return any(_is_of_convolutions(x, depth - 1) for x in inputs)

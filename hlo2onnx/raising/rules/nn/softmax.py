@@ -10,8 +10,8 @@ import onnx_ir as oir
 from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.reductions import keeps_axes, reduced_axes
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
-from hlo2onnx.raising.patterns import As, Bindings, Name, Op, match
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, source_of
+from hlo2onnx.raising.patterns import As, Bindings, Constant, Either, Name, Op, Pattern, Sum, match
 
 
 def reduction_of(value: oir.Value | None, op_type: str, *of: oir.Value) -> tuple[int, ...]:
@@ -98,6 +98,17 @@ class LogSoftmax(Rule):
         return _operator(b, "LogSoftmax", found, node)
 
 
+def _finite(maximum: Name) -> Pattern:
+    """A maximum, or 0 where it is infinite."""
+    return Op("Where", Op("LessOrEqual", Op("Abs", maximum), Constant("largest")), maximum, 0.0)
+
+
+_FINITE_SHIFT = As("shifted", Op("Sub", _X, _finite(_MAX)))
+_FINITE_SUM = As("sum", Op("ReduceSum", Op("Exp", _FINITE_SHIFT), Name("axes")))
+_LOGARITHM = Op("Log", Either(Op("Abs", _FINITE_SUM), _FINITE_SUM))
+_LOG_SUM_EXP = Sum(_LOGARITHM, As("highest", _finite(Name("outer"))))
+
+
 class LogSumExp(Rule):
     """m + Log(ReduceSum(Exp(x - m), a)) -> ReduceLogSumExp(x, a)
 
@@ -110,21 +121,20 @@ class LogSumExp(Rule):
     sources = frozenset({"Log"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        logarithm, highest = operands(node)
-        if source_of(logarithm, "Log") is None:
-            logarithm, highest = highest, logarithm
-        total = needed(source_of(logarithm, "Log"), "no logarithm is added", node)
-        total = source_of(total, "Abs") or total
-        summed = needed(maker_of(total, "ReduceSum"), "its operand is not a sum", node)
-        shifted = source_of(first(summed), "Exp")
-        difference = needed(maker_of(shifted, "Sub"), "it is not an Exp of a difference", node)
-        x, axes = first(difference), reduced_axes(summed)
-        beside = reduction_of(_finite(difference.inputs[1]), "ReduceMax", x)
+        found = match(_LOG_SUM_EXP, node.outputs[0])
+        found = needed(found, "no logarithm of a sum is added to a guarded maximum", node)
+        x, total, outer = found["x"], found["sum"], maker_of(found["outer"], "ReduceMax")
+        need(dtype_of(x) in FLOATS, "its operand is no float", x)
+        largest = float(ml_dtypes.finfo(dtype_of(x).numpy()).max)
+        need(const_number(found["largest"]) == largest, "its limit is another number", node)
+        summed = needed(total.producer(), "its operand is not a sum", node)
+        axes = reduced_axes(summed)
+        beside = reduction_of(found["max"], "ReduceMax", x)
         need(axes and beside == axes, "maximum and sum run over different axes", node)
-        need(shape_of(shifted) == shape_of(x), "the maximum is of another value", node)  # type: ignore[arg-type]
-        outer = needed(maker_of(_finite(highest), "ReduceMax"), "no maximum is added", node)
+        need(shape_of(found["shifted"]) == shape_of(x), "the maximum is of another value", node)
+        outer = needed(outer, "no maximum is added", node)
         need(first(outer) is x and reduced_axes(outer) == axes, "another maximum is added", node)
-        need(shape_of(highest) == shape_of(total), "the sum has another shape", node)
+        need(shape_of(found["highest"]) == shape_of(total), "the sum has another shape", node)
         return self._operator(b, x, axes, keeps_axes(summed))
 
     def _operator(
@@ -136,16 +146,3 @@ class LogSumExp(Rule):
         is_supported = dtype_of(x) in FLOATS and b.supports("ReduceLogSumExp", dtype_of(x))
         need(is_supported, "no ReduceLogSumExp for its type", x)
         return b.ReduceLogSumExp(x, b.i64(axes), keepdims=int(keepdims))
-
-
-def _finite(value: oir.Value | None) -> oir.Value:
-    """r of Where(|r| <= the largest number, r, 0)."""
-    node = needed(maker_of(value, "Where"), "it is not a guarded maximum", value)
-    is_finite, r, zero = node.inputs
-    assert is_finite is not None and r is not None
-    test = needed(maker_of(is_finite, "LessOrEqual"), "it does not test for infinity", node)
-    largest = float(ml_dtypes.finfo(dtype_of(r).numpy()).max) if dtype_of(r) in FLOATS else None
-    need(const_number(test.inputs[1]) == largest, "its limit is another number", test)
-    need(source_of(first(test), "Abs") is r, "it tests another value", test)
-    need(const_number(zero) == 0, "the replacement is not 0", node)
-    return r

@@ -20,6 +20,7 @@ from hlo2onnx.ir.values import (
 )
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import first, maker_of, operands
+from hlo2onnx.raising.patterns import Name, Op, match
 from hlo2onnx.raising.rules.quantized.stored_weights import moved_before_cast, zero_points
 
 T = oir.DataType
@@ -68,6 +69,7 @@ class _Steps:
     high: float
 
 
+_GUARDED = Op("Where", Op("IsNaN", Name("v")), 0.0, Name("v"))
 _LONGEST = 8
 """Steps that are followed: a limit on compile time, no cost."""
 
@@ -82,9 +84,8 @@ def _steps_to(value: oir.Value) -> _Steps:
     for _ in range(_LONGEST):
         node = needed(value.producer(), "it is an input", value)
         need(not node.domain, "it is not computed by operators of ONNX alone", value)
-        inner = _unguarded(node)
-        if inner is not None:
-            value = inner
+        if (guarded := match(_GUARDED, value)) is not None:
+            value = guarded["v"]
         elif node.op_type == "Div":
             need(rounds == 1 and max(-low, high) < math.inf, "not rounded and clipped", node)
             x, scale = operands(node)
@@ -101,17 +102,6 @@ def _steps_to(value: oir.Value) -> _Steps:
             value, least, most = _clip(node)
             low, high = max(low, least), min(high, most)
     raise Refusal("the expression is longer", value)
-
-
-def _unguarded(node: oir.Node) -> oir.Value | None:
-    """v of Where(IsNaN(v), 0, v)."""
-    if node.op_type != "Where":
-        return None
-    condition, replaced, value = node.inputs
-    test = condition.producer() if condition is not None else None
-    known = const_of(replaced)
-    is_guard = test is not None and test.op_type == "IsNaN" and test.inputs[0] is value
-    return value if is_guard and known is not None and not known.any() else None
 
 
 def _clip(node: oir.Node) -> tuple[oir.Value, float, float]:
