@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 import pytest
-from hlo2onnx.raising.rules.shapes.scatter_to_pad import ScatterToPad
 from loop_graphs import (
     loop,
     numbers,
@@ -21,6 +20,7 @@ from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.loops.loop_to_scan import LoopToScan
 from hlo2onnx.raising.rules.loops.loop_unroll import LoopUnroll
 from hlo2onnx.raising.rules.nn.rnn import Gru, Lstm
+from hlo2onnx.raising.rules.shapes.pad_modes import PadModes
 from hlo2onnx.raising.rules.shapes.slices_to_split import SlicesToSplit
 from hlo2onnx.targets import load_target
 
@@ -48,8 +48,8 @@ FOREIGN: dict[str, tuple[Any, Any]] = {
     "late": (
         LATE, lambda b, x, i, h: ([b.Neg(h)], [foreign(b, "Exp", h)])
     ),
-    "scatter-to-pad": (
-        ScatterToPad(),
+    "pad-modes": (
+        PadModes(),
         lambda b, x, i, h: (
             [b.concat([foreign(b, "Identity", b.slice(h, [1], [2], axes=[1])),
                        b.slice(h, [1], [5], axes=[1])], 1)], []

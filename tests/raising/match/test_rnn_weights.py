@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import foreign, model_of, run_model
+from rewriting import model_of, run_model
 
-from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import const_of
 from hlo2onnx.raising.engine import Refusal, Rewriter
 from hlo2onnx.raising.match.linear_terms import Bias, Matrix, Part, Product, Turn
-from hlo2onnx.raising.match.rnn_weights import Gate, constant_of, inputs_of, stacked, vectors
+from hlo2onnx.raising.match.rnn_weights import Gate, inputs_of, stacked, vectors
 from hlo2onnx.targets import load_target
 
 Value = oir.Value
@@ -152,34 +150,6 @@ def test_no_biases() -> None:
 
 
 # -- what constants were moved ---------------------------------------------------------------------
-
-
-CONSTANTS: dict[str, tuple[Callable[[GraphBuilder, Value], Value], np.ndarray | None]] = {
-    "constant": (lambda b, c: b.const(V), V),
-    "transposed": (lambda b, c: b.transpose(b.const(V), [1, 0]), V.T),
-    "moved-twice": (
-        lambda b, c: b.reshape(b.transpose(b.const(V), [1, 0]), (24,)), V.T.reshape(-1)
-    ),
-    "joined": (lambda b, c: b.concat([b.const(V), b.transpose(b.const(W), [1, 0])], 0),
-               np.concatenate([V, W.T])),
-    "argument": (lambda b, c: c, None),
-    "argument-moved": (lambda b, c: b.reshape(c, (2, 4)), None),
-    "joined-with-an-argument": (lambda b, c: b.concat([b.const(C), c], 0), None),
-    "computed": (lambda b, c: b.Neg(b.const(C)), None),
-    "foreign": (lambda b, c: foreign(b.transpose(b.const(V), [1, 0])), None),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CONSTANTS)
-def test_constants_that_were_moved(name: str) -> None:
-    make, expected = CONSTANTS[name]
-    graph = model_of(lambda b, c: [], {"c": C}).graph
-    b = Rewriter(oir.Model(graph, ir_version=10), load_target("ort-cpu"))
-    found = constant_of(b, make(b, graph.inputs[0]))
-    if expected is None:
-        assert found is None
-    else:
-        np.testing.assert_array_equal(const_of(found), expected)
 
 
 # -- the inputs of all trips -----------------------------------------------------------------------

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
-from jax import Array
-from near_misses import ELEMENTWISE, Family, Last, a_ulp_more, check, here, variants
 from rewriting import Build, Rewrite, fires, negated
 
 from hlo2onnx.ir.builder import GraphBuilder
@@ -329,71 +323,3 @@ def test_other_products_are_no_selu() -> None:
     Rewrite(multiple(2, (1, 1, 1)), {"x": X}, Selu()).nothing()
     assert not fires(multiple(2), {"x": X.astype(np.float64)}, Selu())
     Rewrite(lambda b, x, y: b.Mul(x, y), INPUTS, Selu()).nothing()
-
-
-ROOT = float(np.sqrt(0.5))
-
-
-def gelu(x: Array, half: Any = 0.5, root: Any = ROOT, one: Any = 1.0, last: Last = here) -> Array:
-    """0.5 x (1 + erf(x / sqrt 2))."""
-    half, root, one = (np.asarray(item, x.dtype) for item in (half, root, one))
-    erf = jax.lax.erf(x * root)
-    return last(lambda: half * x * (one + erf))
-
-
-def elu(x: Array, alpha: Any = 1.0, test: Any = 0.0, last: Last = here) -> Array:
-    """where(x > 0, x, alpha expm1(where(x > 0, 0, x)))."""
-    above = x > np.asarray(test, x.dtype)
-    return last(
-        lambda: jnp.where(above, x, np.asarray(alpha, x.dtype) * jnp.expm1(jnp.where(above, 0, x)))
-    )
-
-
-def leaky_relu(
-    x: Array, alpha: Any = 0.1, test: Any = 0.0, strict: bool = False, last: Last = here
-) -> Array:
-    """where(x >= 0, x, alpha x)."""
-    above = x > np.asarray(test, x.dtype) if strict else x >= np.asarray(test, x.dtype)
-    return last(lambda: jnp.where(above, x, np.asarray(alpha, x.dtype) * x))
-
-
-def hard_sigmoid(
-    x: Array, low: Any = 0.0, high: Any = 6.0, shift: Any = 3.0, by: Any = 6.0, last: Last = here
-) -> Array:
-    """min(max(x + 3, 0), 6) / 6."""
-    low, high, shift, by = (np.asarray(item, x.dtype) for item in (low, high, shift, by))
-    y = jnp.minimum(jnp.maximum(x + shift, low), high)
-    return last(lambda: y / by)
-
-
-def jax_softsign(x: Array, one: Any = 1.0, last: Last = here) -> Array:
-    """x / (1 + |x|)."""
-    y = np.asarray(one, x.dtype) + jnp.abs(x)
-    return last(lambda: x / y)
-
-
-FAMILIES: dict[str, Family] = {
-    "gelu": Family("activations", gelu, [(4, 6)], {
-        "half": [a_ulp_more(0.5), 0.51], "root": [a_ulp_more(ROOT), 0.7], "one": [-1.0],
-        **ELEMENTWISE,
-    }),
-    "elu": Family("activations", elu, [(4, 6)], {
-        "alpha": [0.5, -0.0, np.nan, np.inf], "test": [-0.0, 1e-30, np.nan], **ELEMENTWISE,
-    }),
-    "leaky_relu": Family("activations", leaky_relu, [(4, 6)], {
-        "alpha": [-0.0, 2.0, np.nan, np.inf], "test": [-0.0, 1e-30], "strict": [True],
-        **ELEMENTWISE,
-    }),
-    "hard_sigmoid": Family("activations", hard_sigmoid, [(4, 6)], {
-        "low": [-0.0, a_ulp_more(0)], "high": [a_ulp_more(6), 5.9], "shift": [a_ulp_more(3), 2.5],
-        "by": [a_ulp_more(6), 3], **ELEMENTWISE,
-    }),
-    "jax_softsign": Family("activations", jax_softsign, [(4, 6)], {
-        "one": [a_ulp_more(1), 2, -1], **ELEMENTWISE,
-    }),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("family", "name", "choice"), [*variants(FAMILIES)])
-def test_near_misses(family: Family, name: str, choice: Any) -> None:
-    check(family, name, choice)

@@ -9,7 +9,7 @@ from normalization_graphs import CUBE, X, mean_of, scale
 from rewriting import Build, Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.batch_normalization import CenterBeforeScale, _repeats
+from hlo2onnx.raising.rules.nn.batch_normalization import CenterBeforeScale
 
 
 def spread(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -102,29 +102,3 @@ NO_CENTRE: dict[str, Build] = {
 @pytest.mark.parametrize("name", NO_CENTRE)
 def test_no_centre_first(name: str) -> None:
     Rewrite(NO_CENTRE[name], {"x": CUBE, "y": CUBE + 5}, CenterBeforeScale()).nothing()
-
-
-Dims = tuple[int, ...]
-
-
-def of_shape(dims: Dims) -> oir.Value:
-    return oir.Value(name="x", shape=oir.Shape(dims), type=oir.TensorType(oir.DataType.FLOAT))
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "expected"),
-    [
-        ((2, 3), (2, 3), True),
-        ((2, 1), (2, 3), True),
-        ((), (2, 3), True),
-        ((1,), (2, 3), True),
-        ((3,), (1, 3), True),
-        ((3, 1), (1, 3, 4), True),
-        ((3,), (2, 3), False),
-        ((2, 1), (2, 1, 3), False),
-        ((1, 3), (2, 3), False),
-        ((2, 3, 1), (2, 3), False),
-    ],
-)
-def test_elements_beside_some_that_follow_each_other(x: Dims, y: Dims, expected: bool) -> None:
-    assert _repeats(of_shape(x), of_shape(y)) == expected

@@ -8,29 +8,24 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as oir
 import onnxruntime
 import pytest
 from jax import lax
-from jax.nn import sigmoid
-from rewriting import Rewrite, run_model
+from rewriting import Rewrite
 from verified import nodes
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
 from hlo2onnx.raising.rules.nn.matmul import Gemm, MatvecToVecmat, VectorMatMul
-from hlo2onnx.raising.rules.nn.rnn import Lstm
 from hlo2onnx.raising.rules.shapes.reshape import (
     ComposeReshapes,
     EliminateNop,
     SinkReshape,
 )
-from hlo2onnx.targets import load_target
 
 RNG = np.random.default_rng(0)
 VECTOR = RNG.integers(-3, 4, 4).astype(np.float32)
@@ -271,22 +266,6 @@ def test_layers_are_gemms() -> None:
     assert nodes(dense, ROW, without={"gemm"}) == {"MatMul": 2, "Add": 2, "Relu": 1}
 
 
-def test_layers_of_narrow_floats_round_in_between() -> None:
-    weights, bias = MATRIX.astype(ml_dtypes.bfloat16), MATRIX[0].astype(ml_dtypes.bfloat16)
-    x = jnp.asarray(ROW, jnp.bfloat16)
-    assert nodes(lambda x: x @ weights + bias, x)["Gemm"] == 0
-
-
-def test_weights_that_are_arguments() -> None:
-    function = lambda x, w, c: jnp.tanh(x @ w.T + c)  # noqa: E731
-    assert nodes(function, ROW, WEIGHTS, MATRIX[0]) == {"Gemm": 1, "Tanh": 1}
-
-
-def test_gradients_of_weights() -> None:
-    function = lambda x, w, g: w + x.T @ g  # noqa: E731
-    assert nodes(function, ROW, MATRIX, ROW[:, :3]) == {"Gemm": 1}
-
-
 def test_any_number_of_rows() -> None:
     (n,) = jax.export.symbolic_shape("n")
     program = hlo2onnx.translate(
@@ -319,36 +298,6 @@ def test_the_runtime_still_fuses_activations(tmp_path: Path) -> None:
     onnxruntime.InferenceSession(program.model_proto.SerializeToString(), options)
     nodes = onnx.load(options.optimized_model_filepath).graph.node
     assert [node.op_type for node in nodes] == ["FusedGemm", "Gemm"]
-
-
-@pytest.mark.parametrize("order", ["bias-first", "bias-last", "joined"])
-def test_cells_of_gemms_are_cells(order: str) -> None:
-    """What takes sums in loops apart knows Gemm, whatever it adds: a bias, or what varies."""
-    w, r, bias = (RNG.normal(size=shape).astype(np.float32) for shape in ((4, 8), (2, 8), 8))
-    xs = RNG.normal(size=(60, 3, 4)).astype(np.float32)
-
-    def step(state: Any, x: Any) -> Any:
-        h, c = state
-        sums = {
-            "bias-first": (h @ r + bias) + x @ w,
-            "bias-last": (h @ r + x @ w) + bias,
-            "joined": jnp.concatenate([x, h], 1) @ np.concatenate([w, r]) + bias,
-        }
-        i, f, g, o = jnp.split(sums[order], 4, axis=1)
-        c = sigmoid(f) * c + sigmoid(i) * jnp.tanh(g)
-        h = sigmoid(o) * jnp.tanh(c)
-        return (h, c), h
-
-    function = lambda x: lax.scan(step, (jnp.zeros((3, 2)), jnp.ones((3, 2))), x)  # noqa: E731
-    without = {"lstm", "partition-loop", "loop-to-scan"}
-    program = hlo2onnx.translate(jax.jit(function).lower(xs), without=without)
-    model = program.model
-    assert program.report.nodes["Gemm"] and program.verify(xs).ok
-    inputs = {str(model.graph.inputs[0].name): xs}
-    before = run_model(model, inputs)
-    assert apply_rules(model, [Lstm()], load_target("ort-cpu"))["lstm"] == 1
-    for new, old in zip(run_model(model, inputs), before, strict=True):
-        np.testing.assert_allclose(new, old, rtol=0, atol=1e-6)
 
 
 def test_grouped_query_attention_transposes_no_scores() -> None:

@@ -136,17 +136,6 @@ def test_weights_are_those_of_the_runtime(mode: Mode) -> None:
         assert np.abs(got[0, 0] - want).max() <= 2e-6 * np.abs(want).max(), (before, after)
 
 
-def test_modes_of_weights() -> None:
-    assert weight_modes(interpolation(LINEAR, 8, 16)) == (LINEAR, LINEAR_ANTIALIASED)
-    assert weight_modes(interpolation(LINEAR_ANTIALIASED, 16, 8)) == (LINEAR_ANTIALIASED,)
-    assert weight_modes(interpolation(CUBIC, 8, 16)) == (CUBIC,)
-    assert not weight_modes(interpolation(LINEAR, 8, 16) + 2e-6)
-    assert not weight_modes(interpolation(LINEAR, 224, 150)), "f32 does not tell the coordinates"
-    assert not weight_modes(np.eye(8)[:, ::-1])
-    assert is_resampling(interpolation(CUBIC, 8, 16))
-    assert not is_resampling(RNG.normal(size=(8, 16)))
-
-
 def between_convolutions(w: np.ndarray, method: str, extent: int) -> Callable[[jax.Array], Any]:
     def conv(x: jax.Array) -> jax.Array:
         return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=DIMS)
@@ -280,23 +269,6 @@ def test_interpolation(mode: Mode, method: str, antialias: bool, sizes: tuple[in
     want = jax.image.resize(eye, sizes, method, antialias=antialias)
     np.testing.assert_allclose(interpolation(mode, before, after), want, atol=3e-7)
     assert mode in weight_modes(np.asarray(want)) or before == 9 or after == 9
-
-
-def test_attributes_and_keys() -> None:
-    half = {"coordinate_transformation_mode": "half_pixel"}
-    outside = {"antialias": 1, "exclude_outside": 1}
-    expected = {
-        NEAREST: ("Resize", {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}),
-        LINEAR: ("Resize[linear]", {"mode": "linear"}),
-        LINEAR_ANTIALIASED: ("Resize[linear,antialias=1]", {"mode": "linear", **outside}),
-        CUBIC: (
-            "Resize[cubic,antialias=1]",
-            {"mode": "cubic", "cubic_coeff_a": -0.5, **outside},
-        ),
-    }
-    for mode, (key, attributes) in expected.items():
-        assert (mode.key, mode.attributes) == (key, attributes | half)
-        assert mode.is_plain_linear == (mode is LINEAR)
 
 
 def test_how_far_weights_may_be() -> None:

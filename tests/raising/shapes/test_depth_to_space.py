@@ -55,23 +55,6 @@ def shuffled(x: jax.Array) -> jax.Array:
     return blocks.reshape(n, 2 * h, 2 * w, c // 4)
 
 
-OTHERS: dict[str, View] = {
-    "blocks that are not square": taken_apart(
-        (2, 1, 8, 2, 6, 4), (0, 1, 4, 2, 5, 3), (2, 1, 48, 8)
-    ),
-    "with channels last, as they were": lambda x: shuffled(x.reshape(2, 6, 4, 16)),
-    "another order": taken_apart((2, 2, 2, 4, 6, 4), (0, 3, 4, 2, 5, 1), (2, 4, 12, 8)),
-    "put together otherwise": taken_apart((2, 2, 2, 4, 6, 4), (0, 3, 4, 1, 5, 2), (2, 4, 24, 4)),
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_other_blocks(name: str) -> None:
-    program = hlo2onnx.translate(jax.jit(OTHERS[name]).lower(X))
-    assert not {"DepthToSpace", "SpaceToDepth"} & set(program.report.nodes)
-    np.testing.assert_array_equal(program(X), OTHERS[name](X))
-
-
 @pytest.mark.parametrize("sizes", ["2, 6, 4, 3", "b, h, w, 3"])
 def test_between_convolutions(sizes: str) -> None:
     """With channels last no Transpose is left between the layers, of free sizes neither."""
@@ -88,20 +71,3 @@ def test_between_convolutions(sizes: str) -> None:
     found = [node.op_type for node in program.model_proto.graph.node]
     assert found == ["Transpose", "Conv", "DepthToSpace", "Conv", "Transpose"]
     assert program.verify(np.ones((2, 6, 4, 3), np.float32)).ok
-
-
-def test_after_the_last_convolution() -> None:
-    """As networks end that enlarge images."""
-
-    def function(x: jax.Array) -> jax.Array:
-        form = ("NHWC", "HWIO", "NHWC")
-        kernel = jnp.ones((3, 3, 3, 16))
-        return shuffled(
-            jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=form)
-        )
-
-    x = np.random.default_rng(0).normal(size=(2, 6, 4, 3)).astype(np.float32)
-    program = hlo2onnx.translate(function, x)
-    found = [node.op_type for node in program.model_proto.graph.node]
-    assert found == ["Transpose", "Conv", "DepthToSpace", "Transpose"]
-    assert program.verify(x).ok

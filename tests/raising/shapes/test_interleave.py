@@ -120,10 +120,6 @@ def odd(b: GraphBuilder, x: oir.Value) -> oir.Value:
 
 
 STAY: dict[str, Callable[[GraphBuilder, oir.Value], oir.Value]] = {
-    "reflected": lambda b, x: b.Add(
-        gaps(b, x, [0, 0, 0, 1, 0, 0], (4, 3), mode="reflect"), b.slice(x, [0], [1], axes=[0])
-    ),
-    "edges": lambda b, x: b.Add(gaps(b, x, [0, 0, 0, 0, 1, 0], (6, 3), mode="edge"), odd(b, x)),
     "other axes padded": lambda b, x: b.Add(
         gaps(b, x, [0, 0, 0, 0, 1, 1], (6, 4)), gaps(b, x, [0, 0, 1, 0, 1, 0], (6, 4))
     ),
@@ -150,33 +146,6 @@ STAY: dict[str, Callable[[GraphBuilder, oir.Value], oir.Value]] = {
     "along two axes at once": lambda b, x: b.Add(
         b.Slice(even(b, x), *map(b.i64, ([0, 0], [5, 2], [0, 1]))),
         b.Slice(odd(b, x), *map(b.i64, ([0, 0], [5, 2], [0, 1]))),
-    ),
-    "pads that are computed": lambda b, x: b.Add(
-        b.reshape(
-            b.op(
-                "Pad",
-                b.reshape(x, (3, 1, 3)),
-                b.Abs(b.i64([0, 0, 0, 0, 1, 0])),
-                b.scalar_like(0, x),
-                types=[(x.dtype, (3, 2, 3))],
-            ),
-            (6, 3),
-        ),
-        odd(b, x),
-    ),
-    "no zero named": lambda b, x: b.Add(
-        b.reshape(b.Pad(b.reshape(x, (3, 1, 3)), b.i64([0, 0, 0, 0, 1, 0])), (6, 3)), odd(b, x)
-    ),
-    "cut by the Pad": lambda b, x: b.Add(
-        b.reshape(
-            b.Pad(
-                b.reshape(b.Concat(x, x, axis=0), (6, 1, 3)),
-                b.i64([0, 0, 0, -3, 1, 0]),
-                b.scalar_like(0, x),
-            ),
-            (6, 3),
-        ),
-        odd(b, x),
     ),
     "something else in between": lambda b, x: b.Add(b.Neg(even(b, x)), b.Abs(odd(b, x))),
     "one of several": lambda b, x: b.Add(

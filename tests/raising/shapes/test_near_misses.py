@@ -113,9 +113,9 @@ FAMILIES: dict[str, Family] = {
             "perm": [(0, 1, 2), (2, 1, 0), (2, 0, 1)], "reads": [True],
         })
         for then, rule in {  # what reads it, and the rule
-            "pad": "sink-transpose-pad", "negative pad": "sink-transpose-pad",
-            "slice": "sink-transpose-slice", "split": "sink-transpose-split-axes",
-            "max": "sink-transpose-reduce", "sum": "sink-transpose-reduce",
+            "pad": "sink-transpose", "negative pad": "sink-transpose",
+            "slice": "sink-transpose", "split": "sink-transpose",
+            "max": "sink-transpose", "sum": "sink-transpose",
             "concat": "", "join": "",
         }.items()
     },

@@ -215,11 +215,6 @@ def test_columns_of_columns() -> None:
     assert run(build).fired
 
 
-def test_integers_of_one_operator() -> None:
-    made = run(lambda b, p, q: b.concat(cross(b, p, q), 1), X.astype(np.int32), Y.astype(np.int32))
-    assert made.fired
-
-
 @pytest.mark.parametrize("before", [True, False])
 def test_some_parts_of_a_concat(before: bool) -> None:
     """The others may be wider, or computed by another operator."""

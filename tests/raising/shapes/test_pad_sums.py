@@ -278,67 +278,8 @@ def test_a_pad_at_one_place_plus_zero() -> None:
     Rewrite(build, {"x": ROW}, PadSumToConcat()).nothing()
 
 
-SIGNED = np.array([[-0.0, 0.0, np.nan, np.inf, 1.5]] * 2, np.float32)
-"""Added to ROWS: -0 to 0, 0 to -0 and so on."""
-
-
 def plus(b: GraphBuilder, x: oir.Value, number: float) -> oir.Value:
     return b.Add(x, b.scalar_like(number, x))
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize("zero", [0.0, -0.0])
-@pytest.mark.parametrize("start", [0, 1, 3])
-def test_added_to_a_part_of_a_concat(start: int, zero: float, swapped: bool) -> None:
-    """No zero changes its sign, whether or not the zeros have signs."""
-
-    def build(b: GraphBuilder, x: oir.Value, y: oir.Value, z: oir.Value) -> oir.Value:
-        total = plus(b, b.concat([x, y, x], 0), 0.0)
-        added, below = (y, 1) if start == 1 else (z, 3 - start)
-        padded = rows(b, added, start, below, zero)
-        return b.Neg(b.Add(padded, total) if swapped else b.Add(total, padded))
-
-    inputs = {"x": ROW, "y": np.concatenate([SIGNED[:1], ROWS[:1]]), "z": -ROW}
-    Rewrite(build, inputs, PadSumToConcat()).gives("Add", "Concat", "Add", "Neg")
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.int32])
-def test_added_to_a_part_of_a_concat_without_zero(dtype: type[np.generic]) -> None:
-    """Integers have no -0, and -0 is neutral."""
-    zero = -0.0 if dtype is np.float32 else 0
-
-    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        return b.Add(b.concat([x, y], 1), b.Pad(x, b.i64([0, 0, 0, 5]), b.scalar_like(zero, x)))
-
-    x = np.nan_to_num(ROWS, nan=-0.0).clip(-9, 9).astype(dtype)
-    Rewrite(build, {"x": x, "y": x}, PadSumToConcat()).gives("Add", "Concat")
-
-
-NOT_ADDED_TO_A_PART: dict[str, Build] = {
-    "no zero": lambda b, x, y: b.Add(b.concat([x, y], 0), rows(b, x, 0, 2)),
-    "a zero without effect": lambda b, x, y: b.Add(
-        plus(b, b.concat([x, y], 0), -0.0), rows(b, x, 0, 2)
-    ),
-    "another number": lambda b, x, y: b.Add(plus(b, b.concat([x, y], 0), 1.0), rows(b, x, 0, 2)),
-    "another place": lambda b, x, y: b.Add(plus(b, b.concat([x, y], 0), 0.0), rows(b, x, 1, 1)),
-    "other sizes": lambda b, x, y: b.Add(plus(b, b.concat([x, y], 0), 0.0), rows(b, y, 0, 1)),
-    "padded with another number": lambda b, x, y: b.Add(
-        plus(b, b.concat([y, y], 1), 0.0), b.Pad(y, b.i64([0, 0, 0, 5]), b.scalar_like(7, y))
-    ),
-}
-
-
-@pytest.mark.parametrize("name", NOT_ADDED_TO_A_PART)
-def test_not_added_to_a_part(name: str) -> None:
-    Rewrite(NOT_ADDED_TO_A_PART[name], {"x": ROW, "y": ROWS}, PadSumToConcat()).nothing()
-
-
-def test_read_elsewhere_it_is_not_added_to_a_part() -> None:
-    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
-        total = plus(b, b.concat([x, y], 0), 0.0)
-        return [b.Add(total, rows(b, x, 0, 2)), b.Neg(total)]
-
-    Rewrite(build, {"x": ROW, "y": ROWS}, PadSumToConcat()).nothing()
 
 
 def test_zeros_of_both_signs() -> None:

@@ -41,8 +41,7 @@ class _Window:
 
 class PadSumToConcat(Rule):
     """Add(Pad(x), Pad(y)) -> Add(Pad(Concat(x, y)), 0); Add(Add(z, Pad(x)), Pad(y)) likewise;
-    Add(Pad(x), Pad(y)) -> Pad(Add(x, y)) if both lie at one place;
-    Add(Add(Concat(x, y), 0), Pad(z)) -> Add(Concat(Add(x, z), y), 0) if z lies where x does
+    Add(Pad(x), Pad(y)) -> Pad(Add(x, y)) if both lie at one place
 
     Legal if both are padded with zeros to one shape, y begins where x ends along one axis, and both
     have the same bounds along the others. Adding 0 turns -0 into +0, as the zeros of the other Pad
@@ -67,8 +66,6 @@ class PadSumToConcat(Rule):
                 return b.Pad(b.Add(beside.x, window.x), pads[0].inputs[1], window.zero)
             if beside is not None:
                 return _joined(window, beside, b)
-            if (total := _added_to_part(one, window, b)) is not None:
-                return total
             inner = maker_of(one, "Add")
             if inner is None or not is_private(one):
                 continue
@@ -92,43 +89,6 @@ def _joined(one: _Window, other: _Window, b: Rewriter) -> oir.Value:
     if dtype_of(x) in FLOATS and not one.is_negative:
         x = b.Add(x, one.zero)
     return x
-
-
-def _added_to_part(value: oir.Value, window: _Window, b: Rewriter) -> oir.Value | None:
-    """The sum of a Concat, or a Concat plus 0, and a padded tensor that lies where one part does.
-
-    A float plus 0 is never -0, so that it makes no difference when 0 is added. A Concat alone may
-    hold -0: only padding with -0, or integers, leave its other parts as they are.
-    """
-    node = value.producer()
-    plus = None
-    if (
-        node is not None
-        and node.op_type == "Add"
-        and is_private(value)
-        and _is_zero(node.inputs[1])
-    ):
-        joined, plus = node.inputs
-        node = joined.producer() if joined is not None and is_private(joined) else None
-    if node is None or node.op_type != "Concat" or not is_private(node.outputs[0]):
-        return None
-    is_signed = dtype_of(value) in FLOATS and not window.is_negative
-    if is_signed and (plus is None or _is_minus_zero(plus)):
-        return None
-    if window.dims != static_shape(value) or window.dims != static_shape(node.outputs[0]):
-        return None
-    axis = node.attributes.get_int("axis", 0) % len(window.dims)
-    parts, start = [part for part in node.inputs if part is not None], 0
-    for k, part in enumerate(parts):
-        low = tuple(start if place == axis else 0 for place in range(len(window.dims)))
-        sizes = static_shape(part)
-        if sizes is None:
-            return None
-        if (low, sizes) == (window.low, window.sizes):
-            x = b.concat([*parts[:k], b.Add(part, window.x), *parts[k + 1 :]], axis)
-            return x if plus is None else b.Add(x, plus)
-        start += sizes[axis]
-    return None
 
 
 def _are_at_one_place(one: _Window, other: _Window) -> bool:
