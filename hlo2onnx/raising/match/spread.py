@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import const_ints, const_of, rank_of, static_shape
+from hlo2onnx.ir.values import const_ints, const_of, static_shape
 from hlo2onnx.raising.engine import need, needed
 from hlo2onnx.raising.match.axis_layouts import splits
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, ranges_of, source_of
 
 Dims = tuple[int, ...]
 
@@ -38,7 +38,10 @@ def spread_of(value: oir.Value) -> Spread:
     Raises:
         Refusal: It has no such gaps.
     """
-    whole, cuts = _cut(value)
+    cut = maker_of(value, "Slice")
+    whole = value if cut is None else first(cut)
+    cuts = needed({} if cut is None else ranges_of(cut), "its ranges are not known", value)
+    need(all(rows.step == 1 for rows in cuts.values()), "its step is not 1", value)
     tiles = source_of(whole, *RESHAPES) or whole
     pad = needed(maker_of(tiles, "Pad"), "nothing is padded", value)
     x, low, _, zero = needed(zero_padding(pad), "it is not padded with zeros", pad)
@@ -50,7 +53,7 @@ def spread_of(value: oir.Value) -> Spread:
         step = before[group[1]] if len(group) == 2 else 1
         within = low[group[1]] if len(group) == 2 else 0
         dims.append(sizes[group[0]])
-        starts.append(low[group[0]] * step + within - cuts.get(axis, 0))
+        starts.append(low[group[0]] * step + within - cuts.get(axis, range(1)).start)
         steps.append(step)
     return Spread(x, tuple(dims), tuple(starts), tuple(steps), zero)
 
@@ -65,16 +68,3 @@ def zero_padding(pad: oir.Node) -> tuple[oir.Value, Dims, Dims, oir.Value] | Non
     if x is None or zero is None or known is None or known.size != 1 or known.any():
         return None
     return (x, pads[:half], pads[half:], zero) if static_shape(x) is not None else None
-
-
-def _cut(value: oir.Value) -> tuple[oir.Value, dict[int, int]]:
-    """The operand of a Slice in steps of 1, and its start along each axis."""
-    node = maker_of(value, "Slice")
-    if node is None:
-        return value, {}
-    starts = needed(const_ints(node.inputs[1]), "its start is computed", value)
-    axes = needed(const_ints(node.inputs[3]), "its axes are computed", value)
-    steps = const_ints(node.inputs[4]) if len(node.inputs) == 5 else (1,)
-    need(set(steps or ()) == {1} and min(starts) >= 0, "its step is not 1", value)
-    rank = rank_of(first(node))
-    return first(node), {axis % rank: start for axis, start in zip(axes, starts, strict=True)}

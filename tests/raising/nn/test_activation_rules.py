@@ -14,7 +14,6 @@ from hlo2onnx.raising.rules.nn.activations import (
     Relu,
     Selu,
     Sigmoid,
-    WhereToClip,
 )
 
 X = np.array([[-2.5, -1.0, -0.0], [0.5, 1.0, 7.0]], np.float32)
@@ -283,18 +282,18 @@ def chosen(low: float, high: float, dims: tuple[int, ...] = ()) -> Build:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("bounds", [(-1, 1), (0, 1), (-1, 0)])
 def test_clip_where(bounds: tuple[float, float], dtype: type) -> None:
-    Rewrite(chosen(*bounds), {"x": X.astype(dtype)}, WhereToClip()).gives("Clip")
+    Rewrite(chosen(*bounds), {"x": X.astype(dtype)}, MinMaxToClip()).gives("Clip")
 
 
 @pytest.mark.parametrize("bounds", [(1, -1), (1, 1), (-0.0, 1), (-1, -0.0)])
 def test_no_clip_where(bounds: tuple[float, float]) -> None:
-    Rewrite(chosen(*bounds), {"x": X}, WhereToClip()).nothing()
+    Rewrite(chosen(*bounds), {"x": X}, MinMaxToClip()).nothing()
 
 
 def test_other_choices_are_no_clips() -> None:
-    Rewrite(chosen(-1, 1, (1, 1, 1)), {"x": X}, WhereToClip()).nothing()
-    Rewrite(chosen(-1, 1), {"x": X.astype(np.int32)}, WhereToClip()).nothing()
-    Rewrite(lambda b, x, y: b.Where(b.Greater(x, y), x, y), INPUTS, WhereToClip()).nothing()
+    Rewrite(chosen(-1, 1, (1, 1, 1)), {"x": X}, MinMaxToClip()).nothing()
+    Rewrite(chosen(-1, 1), {"x": X.astype(np.int32)}, MinMaxToClip()).nothing()
+    Rewrite(lambda b, x, y: b.Where(b.Greater(x, y), x, y), INPUTS, MinMaxToClip()).nothing()
 
 
 def multiple(gamma: float, dims: tuple[int, ...] = (), **alpha: float) -> Build:

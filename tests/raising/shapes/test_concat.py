@@ -8,7 +8,7 @@ import pytest
 from rewriting import Build, Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.shapes.concat import ComposeConcats
+from hlo2onnx.raising.rules.shapes.slices import ComposeConcats
 
 X = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
 

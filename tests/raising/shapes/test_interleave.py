@@ -127,9 +127,6 @@ STAY: dict[str, Callable[[GraphBuilder, oir.Value], oir.Value]] = {
         b.slice(gaps(b, x, [0, 0, 0, 0, 1, 0], (6, 3)), [1], [3], axes=[1]),
         b.slice(odd(b, x), [1], [3], axes=[1]),
     ),
-    "counted from the end": lambda b, x: b.Add(
-        b.Slice(even(b, x), *map(b.i64, ([-6], [6], [0]))), odd(b, x)
-    ),
     "a start that is computed": lambda b, x: b.Add(
         b.op(
             "Slice",

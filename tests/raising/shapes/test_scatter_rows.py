@@ -10,7 +10,7 @@ import pytest
 from rewriting import Build, Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.shapes.scatter_rows import SliceOfScatter
+from hlo2onnx.raising.rules.shapes.slices import SliceOfScatter
 
 B, V = GraphBuilder, oir.Value
 INPUTS = {

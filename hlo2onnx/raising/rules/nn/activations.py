@@ -190,56 +190,44 @@ class Relu(Rule):
         return b.Relu(found["x"])
 
 
-def _bounded(node: oir.Node, pattern: Pattern) -> tuple[oir.Value, float, float]:
-    """x and the bounds of a pattern with the names x, low and high; without `low` that is 0."""
-    y = node.outputs[0]
-    need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "its type is not f16, f32 or f64", node)
-    found = needed(match(pattern, y), "it does not choose between bounds", node)
-    low, high = (const_number(found[name]) if name in found else 0 for name in ("low", "high"))
-    assert low is not None and high is not None
-    need(low <= high, "the lower bound is above the upper one", node)
-    need(shape_of(found["x"]) == shape_of(y), "a bound decides its shape", node)
-    return found["x"], low, high
-
-
 _LOW, _HIGH = Constant("low"), Constant("high")
-_MIN_MAX = Op("Min", _HIGH, Either(Op("Max", _LOW, X), RELU))
-_CHOSEN = Op("Where", Op("Greater", X, _HIGH), _HIGH, Op("Where", Op("Less", X, _LOW), _LOW, X))
+_BOUNDED: Mapping[str, Pattern] = {
+    "Min": Op("Min", _HIGH, Either(Op("Max", _LOW, X), RELU)),
+    "Where": Op("Where", Op("Greater", X, _HIGH), _HIGH, Op("Where", Op("Less", X, _LOW), _LOW, X)),
+}
+"""Numbers between bounds; without `low` that is 0."""
 
 
 class MinMaxToClip(Rule):
-    """Min(Max(x, low), high) -> Clip(x, low, high) for constants low <= high
+    """Min(Max(x, low), high) -> Clip(x, low, high) for constants low <= high;
+    Where(x > high, high, Where(x < low, low, x)) -> Clip(x, low, high) for low < high
 
-    Legal under the condition of `Relu`, as Clip keeps -0 too.
+    The first is legal under the condition of `Relu`, as Clip keeps -0 too. The second, as in
+    jax.nn.hard_tanh, keeps NaN and the sign of zeros, unless a bound is -0.
     """
 
     name = "min-max-to-clip"
-    formerly = ("clip-between",)
-    anchors = frozenset({"Min"})
+    formerly = ("clip-between", "where-to-clip", "clip-where")
+    anchors = frozenset({"Min", "Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x, low, high = _bounded(node, _MIN_MAX)
-        blind = 0 not in (low, high) or _is_sign_blind(node.outputs[0])
-        need(blind, "a reader may distinguish -0 and +0", node)
-        return b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
-
-
-class WhereToClip(Rule):
-    """Where(x > high, high, Where(x < low, low, x)) -> Clip(x, low, high) for constants low < high
-
-    As in jax.nn.hard_tanh. Legal as both keep NaN and the sign of zeros, unless a bound is -0.
-    """
-
-    name = "where-to-clip"
-    formerly = ("clip-where",)
-    anchors = frozenset({"Where"})
-    sources = frozenset({"Greater"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x, low, high = _bounded(node, _CHOSEN)
-        need(low < high, "the lower bound is not below the upper one", node)
-        is_negative = any(bound == 0 and math.copysign(1, bound) < 0 for bound in (low, high))
-        need(not is_negative, "Clip may turn a bound of -0 into +0", node)
+        y = node.outputs[0]
+        is_float = dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}
+        need(is_float, "its type is not f16, f32 or f64", node)
+        found = match(_BOUNDED[node.op_type], y)
+        found = needed(found, "it does not choose between bounds", node)
+        x = found["x"]
+        low, high = (const_number(found[name]) if name in found else 0 for name in ("low", "high"))
+        assert low is not None and high is not None
+        need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
+        if node.op_type == "Min":
+            need(low <= high, "the lower bound is above the upper one", node)
+            blind = 0 not in (low, high) or _is_sign_blind(y)
+            need(blind, "a reader may distinguish -0 and +0", node)
+        else:
+            need(low < high, "the lower bound is not below the upper one", node)
+            is_negative = any(bound == 0 and math.copysign(1, bound) < 0 for bound in (low, high))
+            need(not is_negative, "Clip may turn a bound of -0 into +0", node)
         return b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
 
 

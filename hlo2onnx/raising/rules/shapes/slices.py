@@ -1,4 +1,4 @@
-"""Slices of Concats and of Slices, and Slices that reverse axes."""
+"""Slices of Concats, of Slices and of scatters to known rows, and Concats of Concats."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.shapes import INT64_MIN
-from hlo2onnx.ir.values import const_ints, shape_of
+from hlo2onnx.ir.values import const_ints, const_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import extent_of, first, maker_of, ranges_of
+from hlo2onnx.raising.match.views import extent_of, first, is_private, maker_of, operands, ranges_of
 
 
 class SliceOfConcat(Rule):
@@ -65,6 +65,89 @@ class ComposeSlices(Rule):
         ends = [rows[-1] + 1 for rows in ranges.values()]
         steps = [rows.step for rows in ranges.values()]
         return b.slice(first(inner), starts, ends, steps, list(ranges))
+
+
+class SliceOfScatter(Rule):
+    """Slice(ScatterND(x, i, y)) -> Slice(x), where it takes no rows that y has; of rows that y has
+    one after the other -> y, or a Slice of y
+
+    Legal for a Slice of rows in steps of 1, and different rows i that are constants.
+    """
+
+    name = "slice-of-scatter"
+    anchors = frozenset({"Slice"})
+    sources = frozenset({"ScatterND"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        scatter = needed(maker_of(first(node), "ScatterND"), "it slices something else", node)
+        rows, ranges = _rows_of(scatter), ranges_of(node)
+        need(ranges is not None and list(ranges) == [0], "it slices other axes than rows", node)
+        assert ranges is not None
+        taken, (x, _, y) = ranges[0], operands(scatter)
+        need(taken.step == 1, "its step is not 1", node)
+        if not set(taken) & set(rows):
+            return b.slice(x, [taken.start], [taken.stop], axes=[0])
+        need(taken.start in rows, "it takes rows of both", node)
+        start = rows.index(taken.start)
+        end = start + len(taken)
+        need(rows[start:end] == list(taken), "it takes rows of both, or in another order", node)
+        return y if len(taken) == len(rows) else b.slice(y, [start], [end], axes=[0])
+
+
+def _rows_of(scatter: oir.Node) -> list[int]:
+    """The rows that a ScatterND writes.
+
+    Raises:
+        Refusal: They are not known, or not different, or it adds to what is there.
+    """
+    index = const_of(scatter.inputs[1])
+    need(index is not None and index.ndim == 2, "its places are not known", scatter)
+    assert index is not None
+    extent = needed(extent_of(first(scatter), 0), "its extent is dynamic", scatter)
+    need(index.shape[1] == 1, "it does not write whole rows", scatter)
+    kind = scatter.attributes.get_string("reduction", "none")
+    need(kind == "none", "it adds to what is there", scatter)
+    rows = [int(row) + (extent if row < 0 else 0) for row in index[:, 0].tolist()]
+    need(len(set(rows)) == len(rows) > 0, "it writes a row twice, or none", scatter)
+    return rows
+
+
+class ComposeConcats(Rule):
+    """Concat(Concat(x, y), z) -> Concat(x, y, z)
+
+    Legal along the same axis. Done if nothing else reads the inner Concat. The last Concat of a
+    chain takes the operands of all, in linear time.
+    """
+
+    name = "compose-concats"
+    anchors = frozenset({"Concat"})
+    sources = frozenset({"Concat"})
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        result = node.outputs[0]
+        axis = _axis(node)
+        assert axis is not None
+        is_last = not is_private(result) or _axis(result.consumers()[0]) != axis
+        need(is_last, "its reader is a Concat along this axis, too", node)
+        parts: list[oir.Value] = []
+        pending = operands(node)[::-1]
+        while pending:
+            x = pending.pop()
+            inner = maker_of(x, "Concat")
+            if inner is not None and is_private(x) and _axis(inner) == axis:
+                pending += operands(inner)[::-1]
+            else:
+                parts.append(x)
+        need(len(parts) > len(node.inputs), "no operand is a Concat of its own", node)
+        return b.concat(parts, axis)
+
+
+def _axis(node: oir.Node) -> int | None:
+    """The axis of a Concat; None for other nodes."""
+    if node.op_type != "Concat" or node.domain:
+        return None
+    return node.attributes["axis"].as_int() % rank_of(node.outputs[0])
 
 
 def flipped_axes(node: oir.Node) -> tuple[int, ...] | None:
