@@ -14,9 +14,9 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.shapes import INT64_MIN
-from hlo2onnx.ir.values import Dim, Shape, complete, const_ints, const_number, rank_of, shape_of
+from hlo2onnx.ir.values import Dim, complete, const_ints, const_number, rank_of, shape_of
 from hlo2onnx.raising.match.counted_loop import Trips
-from hlo2onnx.raising.match.views import ranges_of
+from hlo2onnx.raising.match.views import long_axes, ranges_of
 
 
 @dataclass(frozen=True)
@@ -297,18 +297,11 @@ def _aligned(part: Part, x: oir.Value) -> Part:
 
 def _before_reshape(part: Part, x: oir.Value) -> Part | None:
     """Legal where a Reshape only makes or drops axes of 1."""
-    after, before = _long(shape_of(part.value)), _long(shape_of(x))
-    if [dim for _, dim in after] != [dim for _, dim in before]:
-        return None
-    moved = {axis: place for (axis, _), (place, _) in zip(after, before, strict=True)}
+    moved = long_axes(shape_of(part.value), shape_of(x)) or {}
     if part.axis not in moved or (part.time is not None and part.time not in moved):
         return None
     time = None if part.time is None else moved[part.time]
     return replace(part, value=x, axis=moved[part.axis], time=time)
-
-
-def _long(shape: Shape) -> list[tuple[int, object]]:
-    return [(axis, dim) for axis, dim in enumerate(shape) if dim != 1]
 
 
 def _before_slice(part: Part, node: oir.Node, x: oir.Value) -> Part | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import RESHAPES as RESHAPES
-from hlo2onnx.ir.values import const_ints, dtype_of, is_constant, shape_of
+from hlo2onnx.ir.values import Shape, const_ints, dtype_of, is_constant, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
 
 MOST_NODES = 24
@@ -64,6 +64,14 @@ def unshaped(value: oir.Value) -> oir.Value:
     while (source := source_of(value, *RESHAPES)) is not None:
         value = source
     return value
+
+
+def long_axes(shape: Shape, other: Shape) -> dict[int, int] | None:
+    """The axis of `other` for each axis of `shape` with an extent other than 1; None if they differ
+    in more than axes of extent 1."""
+    mine, its = ([axis for axis, dim in enumerate(x) if dim != 1] for x in (shape, other))
+    same = [shape[axis] for axis in mine] == [other[axis] for axis in its]
+    return dict(zip(mine, its, strict=True)) if same else None
 
 
 def extent_of(value: oir.Value, axis: int) -> int | None:

@@ -21,6 +21,7 @@ from hlo2onnx.raising.match.reductions import REDUCTIONS, keeps_axes, reduced_ax
 from hlo2onnx.raising.match.views import (
     RESHAPES,
     first,
+    long_axes,
     maker_of,
     operands,
     reshaped,
@@ -178,15 +179,7 @@ class ReduceDropUnitDims(Rule):
 
 
 def _long_axes(shape: Shape, other: Shape) -> dict[int, int]:
-    """The axis of `other` for each axis of `shape` with an extent other than 1.
-
-    Raises:
-        Refusal: They differ in more than axes of extent 1.
-    """
-    mine, its = ([axis for axis, dim in enumerate(x) if dim != 1] for x in (shape, other))
-    same = [shape[axis] for axis in mine] == [other[axis] for axis in its]
-    need(same, "the Reshape changes more than axes of extent 1")
-    return dict(zip(mine, its, strict=True))
+    return needed(long_axes(shape, other), "the Reshape changes more than axes of extent 1")
 
 
 class ReduceMeanOperator(Rule):
