@@ -1,0 +1,1 @@
+"""The benchmark's models written in PyTorch."""
