@@ -14,7 +14,7 @@ _BY_NAME: dict[str, Rule] = {name: rule for rule in RULES for name in (rule.name
 RETIRED = frozenset(
     {"affine-to-batch-normalization", "carry-inner-loops", "carry-layout", "channels-affine",
      "columns-first", "compare-clamped", "compare-extreme", "compare-quotient", "compose-scatters",
-     "computed-table", "constant-unit-dims", "conv-filter-gradient", "conv-to-matmul",
+     "computed-table", "constant-unit-dims", "conv-filter-gradient",
      "decision-tree", "dequantize-before-broadcast", "equal-branches", "equal-results",
      "equal-states", "expand-dequantized", "first-trips-table", "fold-power-of-two",
      "gather-hoisting", "hoist-row-transpose", "hoist-threefry", "horizontal-fusion",

@@ -98,6 +98,7 @@ RULES: tuple[Rule, ...] = (
     fold_into_conv.FoldScaleIntoConv(),
     fold_into_conv.FoldBiasIntoConv(),
     convolution.FoldPadIntoConv(),
+    convolution.ConvToMatMul(),
     pool_gradient.PoolingGradient(),
     batch_normalization.BatchNormalization(),
     channel_normalization.GroupNormalization(),
