@@ -32,8 +32,17 @@ def get_dimension_size(em: Emitter, op: Op, *, dimension: int) -> oir.Value:
 
 @handles("stablehlo.dynamic_reshape", form="parts")
 def dynamic_reshape(em: Emitter, op: Op) -> oir.Value:
-    """dynamic_reshape(x, shape) -> Reshape: the same elements in row-major order."""
-    return em.reshape(em.operand(op), _wanted(em, op, 1))
+    """dynamic_reshape(x, shape) -> Reshape: the same elements in row-major order.
+
+    If x is a value of the requested shape with an axis added, the result is that value.
+    """
+    x, dims = em.operand(op), _wanted(em, op, 1)
+    node = x.producer()
+    if node is not None and node.op_type == "Unsqueeze":
+        (source, _) = node.inputs
+        if source is not None and shape_of(source) == tuple(dims):
+            return source
+    return em.reshape(x, dims)
 
 
 @handles(

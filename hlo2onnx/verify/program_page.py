@@ -118,9 +118,10 @@ def _summary(model: oir.Model, report: Report, findings: Findings) -> str:
 
 
 def _weights(report: Report) -> str:
-    sizes, *reasons = report.weights.items()
-    if not (report.weights.before or report.weights.after):
+    items = report.weights.items()
+    if not items:
         return ""
+    sizes, *reasons = items
     return Markup(text_of(sizes) + (bullets(reasons) if reasons else ""))
 
 

@@ -201,7 +201,7 @@ def test_what_computes_nothing_must_be_equal(group: str, off: float, status: str
     class Off(OnnxRuntime):
         def session(self, model: bytes | str, **options: Any) -> Session:
             right = super().session(model, **options)
-            return lambda feeds: [array + np.float32(off) for array in right(feeds)]
+            return lambda *given: [array + np.float32(off) for array in right(*given)]
 
     harness = SimpleNamespace(
         fullname="case",

@@ -213,7 +213,7 @@ def test_many_duplicates_on_two_threads(region: str) -> None:
 def test_very_many_updates(region: str) -> None:
     case = Case((40, 8), (140_001, 1), (140_001, 8), (0,), 1, window=(1,), inserted=(0,))
     indices = np.random.default_rng(0).integers(-2, 42, (140_001, 1))
-    assert case.run(indices, region, "i32").nodes["Scan"] == 1
+    assert case.run(indices, region, "i32").nodes["Scan"] == (region != "set")
     windows = Case((50, 8), (140_001, 1), (140_001, 2, 1), (0,), 1, (1, 2))
     indices = np.random.default_rng(0).integers(-2, 52, (140_001, 1))
     windows.run(indices, region, "ui8")

@@ -116,13 +116,13 @@ def clipped(x: Array) -> Array:
 
 
 def test_former_names() -> None:
-    (former,) = MinMaxToClip.formerly
+    former = MinMaxToClip.formerly[0]
     found = hlo2onnx.translate(clipped, X).explain(former)
     assert found.rule == MinMaxToClip.name and found.firings
 
 
 def test_rules_that_are_switched_off() -> None:
-    (former,) = MinMaxToClip.formerly
+    former = MinMaxToClip.formerly[0]
     off = hlo2onnx.translate(clipped, X, without=[former]).explain(MinMaxToClip.name)
     assert not off.firings and off.note == "it is switched off by without="
     assert str(off).endswith(off.note)

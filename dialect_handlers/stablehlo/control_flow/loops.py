@@ -132,7 +132,17 @@ def _row(em: Emitter, buffer: Parts) -> list[oir.Value]:
     row = em.rows.pop(buffer)
     if len(row) != len(buffer):
         raise InternalError("the write to a stack of rows was not translated")
-    return [em.squeeze(part, [0]) for part in row]
+    return [_without_leading_axis(em, part) for part in row]
+
+
+def _without_leading_axis(em: Emitter, row: oir.Value) -> oir.Value:
+    """The row itself, where the program made the update of it by adding the axis."""
+    node = row.producer()
+    if node is not None and node.op_type in ("Reshape", "Unsqueeze"):
+        source = node.inputs[0]
+        if source is not None and shape_of(source) == shape_of(row)[1:]:
+            return source
+    return em.squeeze(row, [0])
 
 
 def _with(initial: Sequence[Parts], others: Mapping[int, Parts]) -> list[Parts]:
