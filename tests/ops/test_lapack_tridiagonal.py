@@ -94,7 +94,8 @@ def test_nan_stays_in_its_matrix(function: Any) -> None:
 @pytest.mark.parametrize("function", [lower, upper])
 def test_nodes_do_not_depend_on_the_size(function: Any) -> None:
     counts = nodes_of(function, 40, 300, 960)
-    assert counts[1] == counts[2] < 150
+    # Large matrices are cut into four parts.
+    assert counts[2] - counts[1] <= 8 and counts[2] < 250
     assert counts[0] <= counts[1], "small tables of constants are computed beforehand"
 
 

@@ -9,23 +9,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from matrices import matrix
 
-from dialect_handlers.common.linalg import real_condensed_forms
-from dialect_handlers.common.linalg.balance import scales, triangular_parts_aside
-from dialect_handlers.common.linalg.blocks import triangle_inverse
+from dialect_handlers.common.linalg import condensed_forms
+from dialect_handlers.common.linalg.blocks import scaled, triangle_inverse
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
-from dialect_handlers.common.linalg.fitting import fitted
-from dialect_handlers.common.linalg.real_panel import real_panel
-from dialect_handlers.common.linalg.scaling import scaled
+from dialect_handlers.common.linalg.schur import scales, triangular_parts_aside
 from dialect_handlers.common.linalg.secular_equation import Groups, find_roots, find_vectors
-from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
-from dialect_handlers.common.linalg.svd import svd
-from dialect_handlers.common.linalg.triangular import _by_sweeps, by_blocks
+from dialect_handlers.common.linalg.svd import fitted, svd
+from dialect_handlers.common.linalg.triangular import by_blocks
 from dialect_handlers.common.linalg.tridiagonal import _smaller_to_scale
 
 # Compiled as a whole: op by op they take ten times as long.
 BIDIAGONAL_SVD = jax.jit(bidiagonal_svd, static_argnames="left")
-REAL_PANEL = jax.jit(real_panel)
 SVD = jax.jit(partial(svd, full_matrices=False))
 FIND_ROOTS = jax.jit(find_roots)
 
@@ -36,49 +32,6 @@ LARGE = [pytest.param(n, marks=pytest.mark.wide) for n in (32, 96, 97, 127, 200)
 def x64() -> Iterator[None]:
     with jax.enable_x64(True):
         yield
-
-
-def selected(x: np.ndarray, passes: list[Pass]) -> list[int]:
-    """Sorting by selection, one exchange after the other."""
-    order = list(range(len(x)))
-    for descending, from_end in passes:
-        line = order[::-1] if from_end else order
-        for here in range(len(x)):
-            sign = 1 if descending != from_end else -1
-            best = max(range(here, len(x)), key=lambda at: (sign * x[line[at]], -at))
-            line[here], line[best] = line[best], line[here]
-        order = line[::-1] if from_end else line
-    return order
-
-
-@pytest.mark.parametrize(
-    "passes",
-    [
-        [Pass(descending=False)],
-        [Pass(descending=True)],
-        [Pass(descending=True, from_end=True)],
-        [Pass(descending=False, from_end=True)],
-        [Pass(descending=False), Pass(descending=True)],
-    ],
-)
-@pytest.mark.parametrize(
-    ("x", "has_choice"),
-    [
-        ([3, 3, 1, 2, 1], True),
-        ([1, 2, 2, 0, 2, 1, 0], True),
-        ([5, 1, 4, 2], False),
-        ([2, 2, 2], False),
-        ([7], False),
-    ],
-)
-def test_order_of_equal_values(x: list[int], has_choice: bool, passes: list[Pass]) -> None:
-    values = np.array(x, np.float64)
-    stable = np.argsort(-values if passes[-1].descending else values, kind="stable")
-    ordered = jax.jit(lambda x, order, by: selection_order(x, order, passes, by))
-    for matters in (False, True):
-        got = ordered(values, stable, matters)
-        wanted = selected(values, passes) if matters and has_choice else stable
-        np.testing.assert_array_equal(got, wanted)
 
 
 SMALLEST = np.sqrt(np.finfo(np.float64).tiny) / np.finfo(np.float64).eps
@@ -162,7 +115,7 @@ def test_elements_outside_of_secular_equations(of_one: bool) -> None:
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("n", [1, 2, 31, *LARGE])
 def test_bidiagonal_matrices(n: int, left: bool) -> None:
-    """With leaves that are full and not, and zeros that are not those behind the matrix."""
+    """With zeros that are not those behind the matrix."""
     rng = np.random.default_rng(n)
     d, e = rng.normal(size=n), rng.normal(size=n - 1)
     d[n // 2 :: 3] = 0
@@ -208,21 +161,23 @@ def test_roots_next_to_poles() -> None:
 
 
 @pytest.mark.wide
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("n", [3, *LARGE])
-def test_reductions_in_parts(n: int) -> None:
-    """T = Q^T A Q and B = Q^T A P, with columns cut off in between or not."""
-    a = np.random.default_rng(0).normal(size=(n + 2, n))
+def test_reductions_in_parts(n: int, dtype: str) -> None:
+    """T = Q^H A Q and B = Q^H A P, with columns cut off in between or not."""
+    a = matrix((n + 2, n), dtype)
     limit = 4 * n * np.finfo(np.float64).eps
-    d, e, q, p = real_condensed_forms.bidiagonalize(jnp.array(a))
-    b = np.pad(np.diag(d) + np.diag(e, 1), [(0, 2), (0, 0)])
-    product = q.times(jnp.array(b)) @ p.times(jnp.eye(n), shift=1).T
+    d, e, q, p = condensed_forms.bidiagonalize(jnp.array(a))
+    unit = jnp.eye(n, dtype=dtype)
+    b = np.pad(np.diag(d) + np.diag(e, 1), [(0, 2), (0, 0)]).astype(dtype)
+    product = q.times(jnp.array(b)) @ p.times(unit, shift=1).conj().T
     np.testing.assert_allclose(product, a, atol=limit * np.linalg.norm(a, 2))
-    s = a[:n] + a[:n].T
-    d, e, q = real_condensed_forms.tridiagonalize(jnp.array(s))
+    s = a[:n] + a[:n].conj().T
+    d, e, q = condensed_forms.tridiagonalize(jnp.array(s))
     t = np.diag(d) + np.diag(e, 1) + np.diag(e, -1)
-    whole = np.asarray(q.times(jnp.eye(n), shift=1))
-    np.testing.assert_allclose(whole.T @ whole, np.eye(n), atol=limit)
-    np.testing.assert_allclose(whole @ t @ whole.T, s, atol=limit * np.linalg.norm(s, 2))
+    whole = np.asarray(q.times(unit, shift=1))
+    np.testing.assert_allclose(whole.conj().T @ whole, np.eye(n), atol=limit)
+    np.testing.assert_allclose(whole @ t @ whole.conj().T, s, atol=limit * np.linalg.norm(s, 2))
 
 
 @pytest.mark.costly
@@ -239,18 +194,6 @@ def test_triangular_systems_by_blocks(n: int, lower: bool, unit: bool) -> None:
     np.testing.assert_allclose(t @ x, b, atol=1e-12)
 
 
-@pytest.mark.parametrize("lower", [False, True])
-@pytest.mark.parametrize("n", [2, 8, 16])
-def test_triangular_systems_by_sweeps(n: int, lower: bool) -> None:
-    """The residual is that of substitution, however ill-conditioned the triangle is."""
-    t = np.tril(-np.ones((n, n)), -1) * 100 + np.eye(n)
-    t = t if lower else t.T
-    b = np.random.default_rng(0).normal(size=(n, 3))
-    x = np.asarray(_by_sweeps(jnp.array(t), jnp.array(b)))
-    bound = n * np.finfo(np.float64).eps * (abs(t) @ abs(x))
-    assert (abs(t @ x - b) <= bound).all()
-
-
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 5, 5), (8, 8)])
@@ -263,38 +206,6 @@ def test_inverses_of_triangles(dtype: str, shape: tuple[int, ...], upper: bool, 
     t = t.swapaxes(-1, -2) if upper else t
     x = triangle_inverse(jnp.array(t), unit=unit)
     np.testing.assert_allclose(x @ t, np.broadcast_to(np.eye(shape[-1]), shape), atol=1e-12)
-
-
-@pytest.mark.parametrize("first", [0, 2])
-def test_panel_of_reflections(first: int) -> None:
-    """A column with only zeros below the diagonal is not reflected, as in LAPACK."""
-    p = np.random.default_rng(0).normal(size=(4, 7))
-    p[0, first + 1 :] = 0
-    p[1] = 0
-    v, taus = (np.asarray(x) for x in REAL_PANEL(p, first))
-    assert (taus != 0).tolist() == [False, False, True, True]
-    h = np.eye(7)
-    for row, tau in zip(v, taus, strict=True):
-        assert not tau or not row[: np.argmax(row != 0)].any()
-        h = (np.eye(7) - tau * np.outer(row, row)) @ h
-    np.testing.assert_allclose(h @ h.T, np.eye(7), atol=1e-12)
-    below = np.tril(np.ones((7, 4), bool), -1 - first)
-    assert np.abs((h @ p.T)[below]).max() <= 1e-12
-
-
-@pytest.mark.parametrize("exponent", [-1, 0, 1, 2, 4, 6, 9])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_panel_with_a_small_column(dtype: type, exponent: int) -> None:
-    """The columns behind it become triangular, too; or a factor is NaN: squares may underflow."""
-    limits = np.finfo(dtype)
-    p = np.random.default_rng(0).normal(size=(3, 6)).astype(dtype)
-    p[0] *= np.sqrt(limits.tiny) * dtype(10) ** exponent
-    v, taus = (np.asarray(x) for x in REAL_PANEL(p, 0))
-    assert exponent < 9 or not np.isnan(taus).any()
-    for row, tau in zip(v, taus, strict=True):
-        p = p - tau * np.outer(p @ row, row)
-    below = abs(np.triu(p, 1)) / abs(p).max(1, keepdims=True)
-    assert np.isnan(taus).any() or below.max() <= 8 * limits.eps
 
 
 @pytest.mark.parametrize(

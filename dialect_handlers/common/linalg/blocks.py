@@ -1,4 +1,4 @@
-"""Helpers of the blocked algorithms: blocks, masks, and inverses of small triangles."""
+"""Helpers of the algorithms: blocks, masks, inverses of small triangles, and moderate elements."""
 
 from __future__ import annotations
 
@@ -126,15 +126,16 @@ def unit_phase(x: jax.Array) -> jax.Array:
 
 
 def first_largest(x: jax.Array, start: jax.Array) -> jax.Array:
-    """The index, i32, of the first of the largest elements of x [n] from an index on; any index
-    from there on if NaN is among them."""
+    """The index, i32[...], of the first of the largest elements of x [..., n] from an index on; any
+    index from there on if NaN is among them."""
     least = x.dtype.type(-np.inf)
-    position = lax.iota(np.int32, x.shape[0])
+    axis = x.ndim - 1
+    position = lax.broadcasted_iota(np.int32, x.shape, axis)
     start = start.astype(np.int32)
     left = jnp.where(position >= start, x, least)
-    found = lax.reduce((left, position), (least, np.int32(0)), _larger, (0,))[1]
+    found = lax.reduce((left, position), (least, np.int32(0)), _larger, (axis,))[1]
     # ArgMax of NaN is any index, also one before the start.
-    return lax.max(found, start)
+    return jnp.maximum(found, start)
 
 
 def largest_place(x: jax.Array, axis: int = 0) -> jax.Array:
@@ -235,3 +236,24 @@ def over_batch(function: Callable[..., Result], rank: int, *arrays: jax.Array) -
     for _ in range(arrays[0].ndim - rank):
         function = jax.vmap(function)
     return function(*arrays)
+
+
+def scaled(a: jax.Array) -> Pair:
+    """A scaled matrix with elements that can be squared, and the factor back to A.
+
+    The factor is 1 for all but extreme matrices. A matrix with NaN or infinite elements is NaN
+    throughout.
+
+    Args:
+        a: [m, n], not empty.
+
+    Returns:
+        The matrix, and a real scalar.
+    """
+    parts = jnp.maximum(abs(a.real), abs(a.imag)) if jnp.iscomplexobj(a) else abs(a)
+    largest = jnp.max(parts)
+    limits = jnp.finfo(a.dtype)
+    smallest = np.sqrt(limits.tiny) / limits.eps
+    extreme = (largest < smallest) | (largest > 1 / smallest)
+    scale = jnp.where(extreme & (largest > 0), largest, 1)
+    return jnp.where(jnp.isfinite(largest), divided(a, scale), np.nan), scale

@@ -1,12 +1,13 @@
 """Reductions of matrices to few diagonals by reflections, in finitely many steps.
 
-The reflections of a reduction are those of `householder.reflection`. The rows of `v` [k, n] are
+The reflections of a reduction are those of `qr.reflection`. The rows of `v` [k, n] are
 their vectors. Row j is 1 at position j, or at j + 1 for shifted reflections, and 0 before. `tau`
 [k] holds their factors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -14,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg.blocks import entry
-from dialect_handlers.common.linalg.householder import multiply_by_q, reflection
+from dialect_handlers.common.linalg.blocks import take
+from dialect_handlers.common.linalg.qr import multiply_by_q, reflection
 
 
 class Reflections(NamedTuple):
@@ -35,6 +36,13 @@ class Reflections(NamedTuple):
         return jnp.concatenate([head, multiply_by_q(self.v[:, shift:].T, self.tau, tail)])
 
 
+LEAST_PART = 48
+"""Columns. Before so many are reduced, a smaller matrix does not save the time to cut it out."""
+MOST_PARTS = 4
+
+_Step = Callable[[jax.Array, jax.Array], tuple[jax.Array, tuple[Reflections, ...]]]
+
+
 def tridiagonalize(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections]:
     """T = Q^H A Q, as LAPACK's sytrd and hetrd give it for the lower triangle.
 
@@ -45,19 +53,17 @@ def tridiagonalize(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections]:
         The diagonal [n] and the subdiagonal [n - 1] of T, both real; and the n - 1
         reflections, shifted by 1.
     """
-    n = a.shape[0]
 
-    def step(a: jax.Array, k: jax.Array) -> tuple[jax.Array, Reflections]:
-        row = entry(a, k)
-        v, tau = reflection(jnp.conj(row), k + 1)
+    def step(a: jax.Array, k: jax.Array) -> tuple[jax.Array, tuple[Reflections, ...]]:
+        v, tau = reflection(jnp.conj(take(a, k)), k + 1)
         # A stays Hermitian, and so A v = (v^H A)^H.
         w = tau * jnp.conj(jnp.conj(v) @ a)
-        w = w - (0.5 * tau * jnp.sum(jnp.conj(w) * v)) * v
-        change = jnp.stack([v, w], axis=1) @ jnp.conj(jnp.stack([w, v]))
-        return a - change, Reflections(v, tau)
+        w = w - (0.5 * tau * (jnp.conj(w) @ v.T)) * v
+        change = jnp.concatenate([v, w]).T @ jnp.conj(jnp.concatenate([w, v]))
+        return a - change, (Reflections(v, tau),)
 
-    a, reflections = lax.scan(step, a, lax.iota(np.int32, n - 1))
-    return jnp.diagonal(a, 0).real, jnp.diagonal(a, -1).real, reflections
+    d, e, (q,) = _by_parts(step, a, a.shape[0] - 1, -1)
+    return d, e, q
 
 
 def bidiagonalize(
@@ -73,22 +79,45 @@ def bidiagonalize(
         and the reflections of P, shifted by 1. The last one does nothing.
     """
     n = a.shape[1]
-    # A column of zeros, so that the last row has a reflection too.
-    a = jnp.pad(a, [(0, 0), (0, 1)])
 
-    def step(a: jax.Array, k: jax.Array) -> tuple[jax.Array, tuple[Reflections, Reflections]]:
-        column = entry(a, k, 1)
-        v, tau = reflection(column, k)
+    def step(a: jax.Array, k: jax.Array) -> tuple[jax.Array, tuple[Reflections, ...]]:
+        v, tau = reflection(take(a, k, 1).T, k)
         from_left = jnp.conj(tau) * (jnp.conj(v) @ a)
-        row = entry(a, k) - from_left
-        w, rho = reflection(jnp.conj(row), k + 1)
-        from_right = rho * (a @ w - v * jnp.sum(from_left * w))
-        change = jnp.stack([v, from_right], axis=1) @ jnp.stack([from_left, jnp.conj(w)])
+        w, rho = reflection(jnp.conj(take(a, k) - from_left), k + 1)
+        from_right = rho * (a @ w.T - v.T * (from_left @ w.T))
+        columns, rows = [v.T, from_right], [from_left, jnp.conj(w)]
+        change = jnp.concatenate(columns, 1) @ jnp.concatenate(rows)
         return a - change, (Reflections(v, tau), Reflections(w, rho))
 
-    a, (left, right) = lax.scan(step, a, lax.iota(np.int32, n))
-    right = Reflections(right.v[:, :n], right.tau)
-    return jnp.diagonal(a[:, :n], 0).real, jnp.diagonal(a[:, :n], 1).real, left, right
+    # A column of zeros, so that the last row has a reflection too.
+    d, e, (left, right) = _by_parts(step, jnp.pad(a, [(0, 0), (0, 1)]), n, 1)
+    return d[:n], e[: n - 1], left, Reflections(right.v[:, :n], right.tau)
+
+
+def _by_parts(
+    step: _Step, a: jax.Array, count: int, offset: int
+) -> tuple[jax.Array, jax.Array, list[Reflections]]:
+    """The real diagonal and the one beside it after so many steps, and the reflections. Finished
+    rows and columns are cut off now and then.
+
+    Args:
+        step: Makes the first column, the second, ... of what is left of A final.
+    """
+    size = max(1, -(-count // max(1, min(MOST_PARTS, count // LEAST_PART))))
+    main, beside, parts = [], [], []
+    for first in range(0, max(count, 1), size):
+        trips = min(size, count - first)
+        a, found = lax.scan(step, a, np.arange(trips)[:, None])
+        main.append(jnp.diagonal(a)[:trips])
+        beside.append(jnp.diagonal(a, offset)[:trips])
+        parts.append([(jnp.pad(v[:, 0], [(0, 0), (first, 0)]), tau[:, 0, 0]) for v, tau in found])
+        a = a[trips:, trips:]
+    main.append(jnp.diagonal(a))
+    joined = [
+        Reflections(*map(jnp.concatenate, zip(*own, strict=True)))
+        for own in zip(*parts, strict=True)
+    ]
+    return jnp.concatenate(main).real, jnp.concatenate(beside).real, joined
 
 
 def hessenberg(
@@ -105,16 +134,16 @@ def hessenberg(
     """
     n = a.shape[0]
     high = n if high is None else high
-    i = lax.iota(np.int32, n)
+    i = np.arange(n)
 
     def step(a: jax.Array, k: jax.Array) -> tuple[jax.Array, Reflections]:
-        column = entry(a, k, 1)
+        column = take(a, k, 1).T
         if (low, high) != (0, n):
             column = jnp.where((i < high) & (k >= low), column, 0)
         v, tau = reflection(column, k + 1)
-        a = a - (tau * (a @ v))[:, None] * jnp.conj(v)
-        a = a - v[:, None] * (jnp.conj(tau) * (jnp.conj(v) @ a))
-        return a, Reflections(v, tau)
+        a = a - (tau * (a @ v.T)) * jnp.conj(v)
+        a = a - v.T * (jnp.conj(tau) * (jnp.conj(v) @ a))
+        return a, Reflections(v[0], tau[0, 0])
 
-    a, reflections = lax.scan(step, a, lax.iota(np.int32, n - 1))
+    a, reflections = lax.scan(step, a, np.arange(n - 1)[:, None])
     return jnp.triu(a, -1), reflections

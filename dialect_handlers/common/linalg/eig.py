@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg.balance import scales, triangular_parts_aside
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
     adjoint,
@@ -19,12 +18,16 @@ from dialect_handlers.common.linalg.blocks import (
     magnitude,
     over_batch,
     reciprocal,
+    scaled,
     squares,
     take,
     unit_phase,
 )
-from dialect_handlers.common.linalg.scaling import scaled
-from dialect_handlers.common.linalg.schur import schur_of_balanced
+from dialect_handlers.common.linalg.schur import (
+    scales,
+    schur_of_balanced,
+    triangular_parts_aside,
+)
 
 
 class Eigen(NamedTuple):
@@ -75,10 +78,9 @@ def _eig(a: jax.Array, left: bool, right: bool) -> Eigen:
             x = _triangle_vectors(triangle, w)
         if turn is not None and signs is not None:
             x = turn @ x
-            phases = unit_phase(jnp.conj(jnp.diagonal(x))) * (
-                signs.left if of_left else signs.right
-            )
-            x = x * jnp.where(w.imag > 0, phases, 1)
+            sign = signs.left if of_left else signs.right
+            phases = unit_phase(jnp.conj(jnp.diagonal(x)))
+            x = x * jnp.where(w.imag > 0, phases * sign, 1)
         x = z @ x
         x = x * (1 / factors if of_left else factors)[:, None]
         return _standard(take(x, back), w, real=turn is not None)

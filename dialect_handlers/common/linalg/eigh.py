@@ -7,20 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg import jacobi, real_condensed_forms, simultaneous
-from dialect_handlers.common.linalg.blocks import Pair, adjoint, over_batch
+from dialect_handlers.common.linalg import jacobi, simultaneous, written_out
+from dialect_handlers.common.linalg.blocks import Pair, adjoint, over_batch, scaled
 from dialect_handlers.common.linalg.condensed_forms import tridiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
-from dialect_handlers.common.linalg.scaling import scaled
-from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
-from dialect_handlers.common.linalg.written_out import MOST, is_small
 
 
 def eigh(a: jax.Array, *, lower: bool) -> Pair:
     """A = V diag(w) V^H.
 
-    Eigenvectors are unique up to a factor of absolute value 1; for diagonal matrices they are
-    LAPACK's.
+    Eigenvectors are unique up to a factor of absolute value 1; for diagonal matrices they are the
+    unit vectors.
 
     Args:
         a: [..., n, n]; only one triangle is read, and the real part of the diagonal.
@@ -30,7 +27,7 @@ def eigh(a: jax.Array, *, lower: bool) -> Pair:
         V [..., n, n]; and w [..., n], real, ascending. All are NaN if the triangle holds NaN or
         infinities, unless n is 1.
     """
-    if is_small(a, MOST) and a.shape[-1] > 1 and not jnp.iscomplexobj(a):
+    if written_out.is_small(a, written_out.MOST) and a.shape[-1] > 1 and not jnp.iscomplexobj(a):
         return jacobi.eigh(a, lower=lower)
     triangle = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
     a = triangle + adjoint(triangle) + jnp.where(np.eye(a.shape[-1], dtype=bool), a.real, 0)
@@ -41,20 +38,19 @@ def eigh(a: jax.Array, *, lower: bool) -> Pair:
     if not simultaneous.suits(a, simultaneous.MOST_OF_EIGENVALUES.get(a.dtype.name, 0)):
         return by_division()
     moderate, scale = over_batch(scaled, 2, a)
-    rows, values, diagonal, good = simultaneous.eigenvalues_and_vectors(moderate)
+    rows, values, good = simultaneous.eigenvalues_and_vectors(moderate)
     values = values * scale[..., None]
 
     def by_rotations() -> Pair:
-        return over_batch(_sorted, 2, rows, values, diagonal)
+        return over_batch(_sorted, 2, rows, values)
 
     found: Pair = lax.cond(good, by_rotations, by_division)
     return found
 
 
-def _sorted(rows: jax.Array, values: jax.Array, diagonal: jax.Array) -> Pair:
+def _sorted(rows: jax.Array, values: jax.Array) -> Pair:
     """The results of `eigh` from eigenvectors in any order, the rows of [n, n]."""
-    passes = [Pass(descending=False)]
-    order = selection_order(values, jnp.argsort(values), passes, by=diagonal)
+    order = jnp.argsort(values)
     return rows[order].T, values[order]
 
 
@@ -63,7 +59,7 @@ def _eigh(a: jax.Array) -> Pair:
     if n <= 1:
         return jnp.ones_like(a), jnp.diagonal(a).real
     a, scale = scaled(a)
-    d, e, q = (tridiagonalize if jnp.iscomplexobj(a) else real_condensed_forms.tridiagonalize)(a)
+    d, e, q = tridiagonalize(a)
     v, w = tridiagonal_eigh(d, e)
     return q.times(v.astype(a.dtype), shift=1), w * scale
 
@@ -72,8 +68,7 @@ def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> Pair:
     """Eigenvectors [n, n] and eigenvalues [n], ascending, of a real symmetric tridiagonal matrix T.
 
     T + c is positive definite, and its Cholesky factor is bidiagonal. The right singular vectors of
-    this factor are the eigenvectors. For a diagonal matrix they are the unit vectors, in LAPACK's
-    order.
+    this factor are the eigenvectors. For a diagonal matrix they are the unit vectors.
 
     Args:
         d: The diagonal [n].
@@ -96,4 +91,4 @@ def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> Pair:
     rows = jnp.where(diagonal_already, np.eye(d.shape[0], dtype=d.dtype), rows)
     # Rayleigh quotients: the eigenvalues, without the digits lost by adding c.
     w = jnp.sum(rows * rows * d, 1) + 2 * jnp.sum(rows[:, :-1] * rows[:, 1:] * e, 1)
-    return _sorted(rows, w, diagonal_already)
+    return _sorted(rows, w)

@@ -57,7 +57,7 @@ def eigh(a: jax.Array, *, lower: bool) -> Pair:
 
 
 def _scaled(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """`scaling.scaled` of elements [k, batch], with a scale for each matrix; and the largest."""
+    """`blocks.scaled` of elements [k, batch], with a scale for each matrix; and the largest."""
     largest = jnp.max(abs(x), 0, keepdims=True)
     limits = jnp.finfo(x.dtype)
     smallest = np.sqrt(limits.tiny) / limits.eps

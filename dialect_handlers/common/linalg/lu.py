@@ -18,6 +18,7 @@ from dialect_handlers.common.linalg.blocks import (
     entry,
     first_largest,
     is_symbolic,
+    largest_place,
     magnitude,
     over_batch,
     reciprocal,
@@ -28,7 +29,9 @@ from dialect_handlers.common.linalg.blocks import (
     trips,
     with_unit_front,
 )
-from dialect_handlers.common.linalg.lu_in_place import lu_in_place
+
+MOST_AT_ONCE = 64
+"""Columns that are eliminated without blocks: whole rows take less time than more nodes."""
 
 
 def lu(a: jax.Array) -> Triple:
@@ -45,17 +48,83 @@ def lu(a: jax.Array) -> Triple:
     """
     if written_out.is_small(a, written_out.MOST):
         return written_out.lu(a)
-    if a.ndim > 2 or a.shape[0] != a.shape[1] or is_symbolic(a.shape[0]) or jnp.iscomplexobj(a):
-        return over_batch(_lu, 2, a)
-    if a.size == 0:
-        return _lu(a)
-    packed, order, good = lu_in_place(a)
+    (m, n), is_real = a.shape[-2:], not jnp.iscomplexobj(a)
+    if a.ndim > 2 or m != n or is_symbolic(n) or n == 0 or not is_real:
+        return over_batch(_by_columns, 2, a)
+    packed, order, good = _in_place(a)
 
     def fast() -> Pair:
         return packed, order.astype(np.int32)
 
-    packed, order = lax.cond(good, fast, lambda: _lu(a)[::2])
+    packed, order = lax.cond(good, fast, lambda: _by_columns(a)[::2])
     return packed, _exchanges(order), order
+
+
+def _in_place(a: jax.Array) -> Triple:
+    """P A = L U of [n, n], without moving rows.
+
+    A pivot is the largest element of its column in the rows that are left, and its row is then 0.
+    So no step moves rows or looks at their order. That is LAPACK's choice unless two elements are
+    equally large, or all are 0.
+
+    Returns:
+        L without its unit diagonal and U, packed into [n, n]; the rows of A in the order of P,
+        i64[n]; and whether these are LAPACK's.
+    """
+    n = a.shape[0]
+    size = n if n <= MOST_AT_ONCE else block_size(n)
+    count = -(-n // size)
+    # Whole blocks, by rows and columns of the unit matrix in front: they are their own pivots.
+    new = count * size - n
+    a = with_unit_front(a, new)
+    factors, upper, order = _panel(a.T) if count == 1 else _by_blocks(a, size)
+    # A factor of 1 is the pivot's own, or that of an element as large. A row that is chosen twice
+    # has the pivot 0 or NaN, and then no factor is 1.
+    equal = (abs(factors) == 1).astype(a.dtype)
+    good = jnp.all(jnp.sum(equal, 1) == 1)
+    lower = take(factors.T, order)
+    i = np.arange(lower.shape[0])
+    packed = jnp.where(i[:, None] > i, lower, upper)[new:, new:]
+    return packed, order[new:] - new, good
+
+
+def _panel(p: jax.Array) -> Triple:
+    """Eliminates columns, the rows of p [b, m]: a column is then contiguous.
+
+    Returns:
+        The factors of each elimination [b, m]; the pivots' rows [b, b], of which the elements left
+        of the pivots are arbitrary; and their numbers, i64[b].
+    """
+
+    def step(p: jax.Array, k: jax.Array) -> tuple[jax.Array, Triple]:
+        column = take(p, k)
+        place = largest_place(abs(column), 1)
+        row, pivot = take(p, place, 1), take(column, place, 1)
+        factors = column / pivot
+        return p - row @ factors, (factors, row, place)
+
+    _, (factors, rows, places) = lax.scan(step, p, np.arange(p.shape[0])[:, None])
+    return factors[:, 0], rows[..., 0], places[:, 0]
+
+
+def _by_blocks(a: jax.Array, size: int) -> Triple:
+    """The results of `_panel` for A^T [n, n]."""
+    n = a.shape[0]
+
+    def step(carry: Pair, _: None) -> tuple[Pair, Triple]:
+        rest, first = carry
+        factors, own, places = _panel(stretch(rest, first, size, 1).T)
+        lower = factors.T
+        # A pivot's factor is 1, and 0 in the columns behind it: its row is 0 by then.
+        head = take(lower, places)
+        rows = refined_product(triangle_inverse(head, unit=True), head, take(rest, places))
+        rest = rest - lower @ rows
+        rest = rest.at[places].set(0, unique_indices=True, mode="promise_in_bounds")
+        rows = lax.dynamic_update_slice_in_dim(rows, own, first, 1, **IN_BOUNDS)
+        return (rest, first + size), (factors, rows, places)
+
+    _, (factors, rows, places) = lax.scan(step, (a, np.int64(0)), length=n // size)
+    return factors.reshape(n, n), rows.reshape(n, n), places.reshape(n)
 
 
 def _exchanges(order: jax.Array) -> jax.Array:
@@ -72,73 +141,34 @@ def _exchanges(order: jax.Array) -> jax.Array:
     return lax.scan(step, (position, position), (position, order))[1]
 
 
-def _lu(a: jax.Array) -> Triple:
+def _by_columns(a: jax.Array) -> Triple:
     """Rows of A stay in place; only their numbers in `order` move. A row that has been a pivot
     holds arbitrary numbers, which nothing reads."""
     m, n = a.shape
     rank = m if m == n else min(m, n)
+    position = lax.iota(np.int32, m)
     if rank == 0:
-        return a, jnp.zeros(0, np.int32), lax.iota(np.int32, m)
-    size = 1 if is_symbolic(rank) else block_size(rank)
-    count = -(-rank // size)
-    # Whole blocks, by rows and columns of the unit matrix in front: they are their own pivots.
-    new = count * size - rank
-    a = with_unit_front(a, new)
+        return a, jnp.zeros(0, np.int32), position
 
     def step(carry: Triple, _: object) -> tuple[Triple, Triple]:
-        rest, order, first = carry
-        columns = stretch(rest, first, size, 1)
-        order, lower, upper, pivots = _panel(columns.T, order, first)
-        rows = stretch(order, first, size)
-        head = jnp.tril(take(lower, rows, 1).T, -1) + jnp.eye(size, dtype=a.dtype)
-        right = refined_product(triangle_inverse(head, unit=True), head, take(rest, rows, 0))
-        right = lax.dynamic_update_slice_in_dim(right, upper, first, axis=1, **IN_BOUNDS)
-        return (rest - lower.T @ right, order, first + size), (lower, right, pivots)
-
-    start = (a, lax.iota(np.int32, new + m), np.int32(0))
-    (_, order, _), (lower, upper, pivots) = lax.scan(step, start, **trips(count))
-    upper = upper.reshape(count * size, new + n)[new:, new:]
-    lower = take(lower.reshape(count * size, new + m), order, 1)[new:, new:].T
-    wide, tall = [(0, 0), (0, n - rank)], [(0, m - rank), (0, 0)]
-    i, j = lax.iota(np.int32, m)[:, None], lax.iota(np.int32, n)
-    packed = jnp.where(i > j, jnp.pad(lower, wide), jnp.pad(upper, tall))
-    return packed, pivots.reshape(-1)[new:] - new, order[new:] - new
-
-
-def _panel(
-    p: jax.Array, order: jax.Array, first: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Eliminates a few columns.
-
-    Args:
-        p: [b, m]; its rows are the columns.
-        order: The matrix' row at each position, i32[m].
-        first: The position of the first pivot.
-
-    Returns:
-        The new order; the factors of each elimination as the rows of [b, m], in the order of the
-        matrix' rows; the pivots' rows [b, b]; and for each pivot the position it was found at.
-    """
-    position = lax.iota(np.int32, p.shape[1])
-
-    def step(carry: Triple, _: None) -> tuple[Triple, Triple]:
         p, order, k = carry
-        here = first + k
         column = entry(p, k)
-        moved = take(column, order, 0)
-        found = first_largest(magnitude(moved), here)
+        moved = take(column, order)
+        found = first_largest(magnitude(moved), k)
         row = entry(order, found)
-        order = jnp.where(position == found, entry(order, here), order)
-        order = jnp.where(position == here, row, order)
+        order = jnp.where(position == found, entry(order, k), order)
+        order = jnp.where(position == k, row, order)
         pivot = entry(moved, found)
         factors = column * reciprocal(jnp.where(pivot == 0, 1, pivot))
         upper = stretch(p, row, 1, 1)
         return (p - upper * factors, order, k + 1), (factors, upper[:, 0], found)
 
-    (_, order, _), (lower, upper, pivots) = lax.scan(
-        step, (p, order, np.int32(0)), length=p.shape[0]
-    )
-    return order, lower, upper, pivots
+    start = (a.T, position, np.int32(0))
+    (_, order, _), (lower, upper, pivots) = lax.scan(step, start, **trips(rank))
+    wide, tall = [(0, 0), (0, n - rank)], [(0, m - rank), (0, 0)]
+    i, j = position[:, None], lax.iota(np.int32, n)
+    lower = jnp.pad(take(lower, order, 1).T, wide)
+    return jnp.where(i > j, lower, jnp.pad(upper, tall)), pivots, order
 
 
 def exchanged(pivots: jax.Array, *, rows: int) -> jax.Array:

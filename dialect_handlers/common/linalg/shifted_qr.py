@@ -3,9 +3,9 @@ matrices have LAPACK's order.
 
 Real matrices take two shifts at once, and complex ones take one. Each step moves a bulge of 3 x 3
 down the diagonal, by one reflection of three rows and columns for each row. With one shift the last
-of the three elements is 0. They are computed in a window, a small block on the diagonal, many in a
-row. Their product is then applied to the rest of the rows and columns at once. The window itself is
-copied back: small elements are as accurate as if each reflection had been applied alone.
+of the three elements is 0. The reflections are computed in a window, a small block on the diagonal,
+many in a row. Their product is then applied to the rest of the rows and columns at once. The window
+itself is copied back: small elements are as accurate as if each reflection had been applied alone.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def hessenberg_schur(h: jax.Array, z: jax.Array) -> Triple:
 def _scale(h: jax.Array) -> jax.Array:
     """A power of two that makes the elements of a matrix large enough for `_reflected`."""
     limits = jnp.finfo(h.dtype)
-    # The largest element of a matrix of moderate size is not less: see `scaling.scaled`.
+    # The largest element of a matrix of moderate size is not less: see `blocks.scaled`.
     factor = np.exp2(-np.floor(np.log2(limits.tiny) / 2 - np.log2(limits.eps)))
     return jnp.where(jnp.max(magnitude(h)) < 1e-3, factor.astype(limits.dtype), 1)
 

@@ -32,10 +32,6 @@ MOST_STEPS = 50
 
 LEAST_BOUNDED = 16
 """Rows from which on a bound of the norm of K saves more steps than it costs operations."""
-MOST_JOINED = 12
-"""Rows of a matrix whose left and right singular vectors are rotated as one matrix. It has half
-the operations, with four times the terms."""
-
 _CORRECTIONS = {4: 3, 8: 4}
 """Steps that make X orthogonal again, by bytes of a number. Each squares the error. Values that are
 close to each other, but not equal, need an error as small as their distance."""
@@ -48,18 +44,16 @@ _LARGEST_ANGLE = 1.0
 
 
 class Eigen(NamedTuple):
-    """A = X^T diag(w) X.
+    """A = X^T diag(w) X; X is the unit matrix if A was diagonal already.
 
     Attributes:
         rows: The eigenvectors, the rows of X [..., n, n].
         values: w [..., n].
-        diagonal: bool[...], whether A was diagonal already. X is then the unit matrix.
         good: bool[], whether the results of all matrices are accurate.
     """
 
     rows: jax.Array
     values: jax.Array
-    diagonal: jax.Array
     good: jax.Array
 
 
@@ -70,7 +64,8 @@ class Singular(NamedTuple):
         left: The left singular vectors, the rows of U [..., m, m].
         right: The right ones, the rows of V [..., n, n].
         values: s [..., n], of any sign.
-        diagonal, good: As in `Eigen`; U and V are the unit matrices.
+        diagonal: bool[...], whether A was diagonal already. U and V are then unit matrices.
+        good: As in `Eigen`.
     """
 
     left: jax.Array
@@ -172,7 +167,7 @@ class _Limits:
 def eigenvalues_and_vectors(a: jax.Array) -> Eigen:
     """The eigenvalues and eigenvectors of symmetric matrices [..., n, n], in no particular order.
 
-    The squares of the elements neither overflow nor underflow (see `scaling.scaled`).
+    The squares of the elements neither overflow nor underflow (see `blocks.scaled`).
     """
     limits = _Limits(a)
     lower = np.tri(limits.n, k=-1, dtype=a.dtype)
@@ -194,21 +189,20 @@ def eigenvalues_and_vectors(a: jax.Array) -> Eigen:
     start = _Eigen(first, _start(a.shape, a.dtype), np.int32(0))
     end = lax.while_loop(_going, step, start)
     values = jnp.sum(end.now.values, -1)
-    return Eigen(_vectors(end.x, first, limits.norm), values, _is_zero(first), limits.good(end.now))
+    return Eigen(_vectors(end.x, first, limits.norm), values, limits.good(end.now))
 
 
 def singular_values_and_vectors(a: jax.Array) -> Singular:
     """The singular values and vectors of matrices [..., m, n], m >= n, in no particular order.
 
-    The squares of the elements neither overflow nor underflow (see `scaling.scaled`).
+    The squares of the elements neither overflow nor underflow (see `blocks.scaled`).
     """
     m, n = a.shape[-2:]
     # Columns of zeros. Their rows and columns of V stay those of the unit matrix.
     a = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, m - n)])
     sides = np.array(np.arange(m) < n, a.dtype)
     right = sides[:, None] * sides
-    joined = a.ndim == 2 and m <= MOST_JOINED
-    found = _singular_of_joined(a, right) if joined else _singular(a, right)
+    found = _singular(a, right)
     return found._replace(right=found.right[..., :n, :n], values=found.values[..., :n])
 
 
@@ -237,47 +231,14 @@ def _singular(a: jax.Array, right: np.ndarray) -> Singular:
     first = rotated(a)
     unit = _start(a.shape, a.dtype)
     end = lax.while_loop(_going, step, _Singular(first, unit, unit, np.int32(0)))
+    zero = first.square == 0
     return Singular(
         _vectors(end.u, first, limits.norm),
         _vectors(end.v, first, limits.norm),
         jnp.sum(end.now.values, -1),
-        _is_zero(first),
+        zero.reshape(zero.shape[:-2]),
         limits.good(end.now),
     )
-
-
-def _singular_of_joined(a: jax.Array, right: np.ndarray) -> Singular:
-    """The results of `_singular` for a matrix [m, m], with X = [U, 0; 0, V].
-
-    Matrices that belong to U and to V are above one another. Products with constants put them
-    together: in each element of such a product, all terms but one or two are 0.
-    """
-    m = a.shape[0]
-    limits = _Limits(a)
-    unit, ones = limits.unit, np.ones((m, m), a.dtype)
-    twice = jnp.pad(a + a, [(0, m), (m, 0)])
-    parts = np.block([[unit, unit], [unit, -unit]])
-    sides = np.block([[ones, 0 * ones], [0 * ones, right]])
-
-    def rotated(s: jax.Array, error: jax.Array | None = None) -> _Rotated:
-        return limits.rotated(s, s * (1 - unit), error)
-
-    def step(state: _Eigen) -> _Eigen:
-        now, x, steps = state
-        beside = parts[:, m:] @ now.beside + parts[:, :m] @ now.beside.T
-        difference = parts[:, :m] @ (now.values @ ones) - np.concatenate([ones, -ones]) @ now.values
-        signs = np.concatenate([limits.signs, 0 * ones])
-        whole = parts @ limits.angles(beside, difference, limits.damping(now, 2), signs)
-        whole = jnp.concatenate([whole, whole], 1) * sides
-        x, error = _turned(x, 0.5 * whole, whole, bounded=False)
-        u, v = jnp.split(x, 2)
-        return _Eigen(rotated(u @ twice @ v.T, error), x, steps + 1)
-
-    first = rotated(a)
-    end = lax.while_loop(_going, step, _Eigen(first, _start((2 * m, 2 * m), a.dtype), np.int32(0)))
-    x = _vectors(end.x, first, limits.norm)
-    values = jnp.sum(end.now.values, -1)
-    return Singular(x[:m, :m], x[m:, m:], values, _is_zero(first), limits.good(end.now))
 
 
 def _sum_and_difference_of_angles(limits: _Limits, now: _Rotated) -> Pair:
@@ -337,12 +298,6 @@ def _vectors(x: jax.Array, first: _Rotated, norm: jax.Array) -> jax.Array:
 
 def _going(state: _Eigen | _Singular) -> jax.Array:
     return jnp.any(state.now.going) & (state.steps < MOST_STEPS)
-
-
-def _is_zero(first: _Rotated) -> jax.Array:
-    """Whether matrices were diagonal before any rotation, bool[...]."""
-    zero = first.square == 0
-    return zero.reshape(zero.shape[:-2])
 
 
 def _square(x: jax.Array) -> jax.Array:

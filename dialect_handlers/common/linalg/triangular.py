@@ -27,9 +27,6 @@ from dialect_handlers.common.linalg.blocks import (
     trips,
 )
 
-MOST_SWEPT = 16
-"""Rows of a triangle, and columns of the other side, for `_by_sweeps`."""
-
 
 def solve_triangular(
     a: jax.Array,
@@ -83,34 +80,11 @@ def _solve(t: jax.Array, b: jax.Array, lower: bool, unit: bool) -> jax.Array:
         return _by_substitution(t, b, lower)
     if t.shape[-1] == 1:
         return b / t
-    if unit and _is_swept(t, b):
-        x = _by_sweeps(t, b)
-        return lax.cond(jnp.isfinite(x).all(), lambda: x, lambda: _by_substitution(t, b, lower))
     x = by_blocks(t, b, lower=lower, unit=unit)
     residual = magnitude(b - t @ x)
     epsilon = jnp.finfo(t.dtype).eps
     good = jnp.all(residual <= t.shape[-1] * epsilon * (magnitude(t) @ magnitude(x)))
     return lax.cond(good, lambda: x, lambda: _by_substitution(t, b, lower))
-
-
-def _is_swept(t: jax.Array, b: jax.Array) -> bool:
-    """Whether `_by_sweeps` takes fewer nodes than blocks do, and hardly more products."""
-    columns = b.shape[-1]
-    few = not is_symbolic(columns) and max(t.shape[-1], columns) <= MOST_SWEPT
-    return few and t.ndim == 2 and not jnp.iscomplexobj(t)
-
-
-def _by_sweeps(t: jax.Array, b: jax.Array) -> jax.Array:
-    """T \\ B, T having ones on its diagonal, in n - 1 products X <- B - (T - I) X.
-
-    Each of them makes one more row final: it adds the terms of substitution, and zeros unless an
-    element overflows.
-    """
-    others = t - np.eye(t.shape[-1], dtype=t.dtype)
-    x = b
-    for _ in range(t.shape[-1] - 1):
-        x = b - others @ x
-    return x
 
 
 def by_blocks(t: jax.Array, b: jax.Array, *, lower: bool, unit: bool) -> jax.Array:
