@@ -12,11 +12,11 @@ from jaxlib.mlir import ir
 from dialect_handlers.common.tensors import each, flat, regrouped
 from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.frontend.mlir.values import MlirValue
+from hlo2onnx.ir.dim_arithmetic import Item
 from hlo2onnx.ir.dims import dim_of, expression
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.lowering.loop_symbols import Extent
 from hlo2onnx.lowering.shape_arithmetic import contents_of
 
 
@@ -171,14 +171,13 @@ def _in_loop(
 # -- known scalars ----------------------------------------------------------------------------
 
 
-def scalar_content(em: Emitter, value: MlirValue) -> np.ndarray | Extent | None:
-    """The content of a StableHLO value if it is an integer or boolean scalar known now, or the
-    extent that it holds."""
+def scalar_content(em: Emitter, value: MlirValue) -> Item | None:
+    """The content of an integer or boolean scalar that is known now, or the extent it holds."""
     parts = em.parts(value)
     if len(parts) != 1 or len(parts[0].shape or ()) or parts[0].dtype is None:
         return None
-    content = em.facts.constant(parts[0])
-    if content is not None and content.dtype.kind in "iub":
-        return content.reshape(())
+    known = em.facts.constant(parts[0])
+    if known is not None:
+        return known.item() if known.dtype.kind in "iub" else None
     contents = contents_of(parts[0]) if em.has_symbols else None
-    return None if contents is None else Extent(contents.item())
+    return None if contents is None else contents.item()

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
+import onnx_ir as oir
 import sympy
 from jaxlib.mlir import ir
 
-from hlo2onnx.frontend.mlir.types import ELEMENT_TYPES, element_type, shape_of
+from hlo2onnx.frontend.mlir.attributes import to_python
+from hlo2onnx.frontend.mlir.types import ELEMENT_TYPES, element_type, is_tensor, shape_of
 from hlo2onnx.frontend.mlir.values import MlirValue
-from hlo2onnx.ir.dim_arithmetic import Item, fits, plain
+from hlo2onnx.ir.dim_arithmetic import FORMULAS, Item, fits, plain
 from hlo2onnx.ir.dims import (
     difference,
     dim_of,
@@ -26,19 +30,11 @@ from hlo2onnx.ir.dims import (
     is_positive,
     trip_number,
 )
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import Dim
-from hlo2onnx.lowering.loop_symbols import (
-    Argument,
-    Comparison,
-    Extent,
-    Outer,
-    Step,
-    Symbol,
-    SymbolicRun,
-    Write,
-)
+from hlo2onnx.lowering.block_evaluator import COMPARE, TERMINATORS, BlockEvaluator, name_of
 
-Known = Callable[[MlirValue], np.ndarray | Extent | None]
+Known = Callable[[MlirValue], Item | None]
 """The content of an MLIR value that is an integer scalar known at translation time, or follows
 from shapes."""
 
@@ -53,23 +49,12 @@ class Limit:
     Attributes:
         counter: Which state counts.
         direction: "LT", "LE", "GT" or "GE", towards which the counter steps.
-        bound: An MLIR value from outside the loop, an array of rank 0, or an extent.
+        bound: An MLIR value from outside the loop, or what is known of it.
     """
 
     counter: int
     direction: str
-    bound: MlirValue | np.ndarray | Extent
-
-
-@dataclass(frozen=True)
-class Stack:
-    """A buffer that nobody reads in the loop and every row of which is written once.
-
-    Attributes:
-        reverse: Whether the rows are written from the last to the first.
-    """
-
-    reverse: bool
+    bound: MlirValue | Item
 
 
 @dataclass(frozen=True)
@@ -79,18 +64,17 @@ class LoopForm:
     Attributes:
         invariants: States that stay what they are.
         counters: Integer scalars that grow by a constant, with that step.
-        trips: The number of trips, when it is known now.
-        limit: What tells the number of trips before the loop starts.
-        length: The number of trips, where it is one that follows from shapes.
-        stacks: Buffers that are outputs of the trips, one row each.
+        trips: The number of trips, when it is known now or follows from shapes.
+        limit: What tells the number of trips before the loop starts, if it is not known now.
+        stacks: Buffers that nobody reads in the loop and every row of which is written once: they
+            are outputs of the trips. True if the rows are written from the last to the first.
     """
 
     invariants: frozenset[int] = frozenset()
     counters: Mapping[int, int] = field(default_factory=dict)
-    trips: int | None = None
+    trips: Dim | None = None
     limit: Limit | None = None
-    length: Dim | None = None
-    stacks: Mapping[int, Stack] = field(default_factory=dict)
+    stacks: Mapping[int, bool] = field(default_factory=dict)
 
 
 def loop_form(
@@ -106,172 +90,337 @@ def loop_form(
         known: The content of values from outside the loop.
         shape: The extents of such values, also of those that are symbolic.
     """
-    return _Loop(operation, functions, known).form(shape)
+    condition, body = (region.blocks[0] for region in operation.regions)
+    states: list[MlirValue] = list(operation.operands)
+    arguments: list[Symbol] = [Argument(k) for k in range(len(states))]
+    run = partial(_SymbolicRun, functions, known)
+    after = run().block(body, arguments)
+    same = [isinstance(x, Argument | Step) and x.index == k for k, x in enumerate(after)]
+    invariants = {k for k, x in enumerate(after) if same[k] and isinstance(x, Argument)}
+    counters = {k: x.step for k, x in enumerate(after) if same[k] and isinstance(x, Step)}
+    (going,) = run().block(condition, arguments)
+    limit = _limit(going, states, invariants, counters)
+    trips = None
+    if limit is not None:
+        first, last = known(states[limit.counter]), limit.bound
+        last = last if _is_item(last) else known(last)
+        trips, limit = _count(limit, counters[limit.counter], first, last, states)
+    stacks: Mapping[int, bool] = {}
+    extents = [shape(value) for value in states]
+    if trips is not None and is_positive(trips) and any(x and x[0] == trips for x in extents):
+        trip = expression(trip_number("trip", difference(trips, 1)))
+        for k in invariants | counters.keys():
+            path = _at_trip(states[k], known(states[k]), trip * counters.get(k, 0))
+            arguments[k] = arguments[k] if path is None else path
+        stacks = _stacks(run(), body, arguments, extents, trips, trip)
+    return LoopForm(frozenset(invariants), counters, trips, limit, stacks)
 
+
+# -- how many trips ------------------------------------------------------------------------------
 
 _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 """Comparisons that count trips. A counter may pass the number that it must not equal."""
 
 
-class _Loop:
-    """A loop whose regions have been run once.
-
-    Attributes:
-        states: The values that the states start with.
-        invariants: States that stay what they are.
-        counters: Integer scalars that grow by a constant, with that step.
-        going: What the condition compares.
-    """
-
-    def __init__(
-        self, operation: ir.Operation, functions: Mapping[str, ir.Operation], known: Known
-    ) -> None:
-        self._functions, self._known = functions, known
-        condition, self._body = (region.blocks[0] for region in operation.regions)
-        self.states: list[MlirValue] = list(operation.operands)
-        self._arguments: list[Symbol] = [Argument(k) for k in range(len(self.states))]
-        self.invariants: set[int] = set()
-        self.counters: dict[int, int] = {}
-        for k, symbol in enumerate(self._run().block(self._body, self._arguments)):
-            if isinstance(symbol, Argument) and symbol.index == k:
-                self.invariants.add(k)
-            if isinstance(symbol, Step) and symbol.index == k:
-                self.counters[k] = symbol.step
-        (self.going,) = self._run().block(condition, self._arguments)
-
-    def _run(self) -> SymbolicRun:
-        return SymbolicRun(self._functions, self._known)
-
-    def form(self, shape: ShapeOf) -> LoopForm:
-        """The form of the loop."""
-        trips, limit = self._count()
-        length = None if limit is None else self._length(limit)
-        stacks: Mapping[int, Stack] = {}
-        extents = [shape(value) for value in self.states]
-        count = length if trips is None else trips
-        if count is not None and is_positive(count):
-            trip = Extent(expression(trip_number("trip", difference(count, 1))))
-            stacks = self._stacks(extents, self._paths(trip), count, trip)
-        invariants = frozenset(self.invariants)
-        return LoopForm(invariants, self.counters, trips, limit, length, stacks)
-
-    # -- how many trips -----------------------------------------------------------------------
-
-    def _count(self) -> tuple[int | None, Limit | None]:
-        """The number of trips, or the bound that determines it."""
-        test = self._test_of_counter(self.going)
-        if test is None:
-            return None, None
-        counter, direction, right = test
-        state, step, bound = self.states[counter], self.counters[counter], self._number(right)
-        start = self._now(state)
-        if start is not None and bound is not None:
-            return trip_count(start, step, direction, int(bound)), None
-        # With a longer step, or an inequality, the counter might jump past its bound and wrap.
-        if step != (1 if direction in ("LT", "LE") else -1) or element_type(state.type) == "ui64":
-            return None, None
-        if isinstance(right, Outer):
-            return None, Limit(counter, direction, right.value)
-        if isinstance(right, Extent):
-            return None, Limit(counter, direction, right)
-        return None, None if bound is None else Limit(counter, direction, bound)
-
-    def _test_of_counter(self, test: Symbol) -> tuple[int, str, Symbol] | None:
-        """Counter, direction and bound of a comparison of a counter."""
-        if not isinstance(test, Comparison) or test.direction not in _MIRRORED:
-            return None
-        left, direction, right = test.lhs, test.direction, test.rhs
-        if not (isinstance(left, Argument) and left.index in self.counters):
-            left, direction, right = right, _MIRRORED[direction], left
-        if not (isinstance(left, Argument) and left.index in self.counters):
-            return None
-        if isinstance(right, Argument) and right.index in self.invariants:
-            right = Outer(self.states[right.index])
-        return left.index, direction, right
-
-    def _number(self, symbol: Symbol) -> np.ndarray | None:
-        """The content of a symbol that is known now."""
-        if isinstance(symbol, Outer):
-            return self._now(symbol.value)
-        return symbol if isinstance(symbol, np.ndarray) else None
-
-    def _now(self, value: MlirValue) -> np.ndarray | None:
-        """The content of a value that is known now."""
-        content = self._known(value)
-        return content if isinstance(content, np.ndarray) else None
-
-    def _length(self, limit: Limit) -> Dim | None:
-        """The number of trips, if it follows from shapes."""
-        bound = limit.bound
-        content = bound if isinstance(bound, np.ndarray | Extent) else self._known(bound)
-        first, last = _formula(self._known(self.states[limit.counter])), _formula(content)
-        if first is None or last is None:
-            return None
-        count = sympy.sympify((last - first) * self.counters[limit.counter])
-        count += int(limit.direction in ("LE", "GE"))
-        return dim_of(count) if is_nonnegative(count) else None
-
-    # -- what is known of every trip ----------------------------------------------------------
-
-    def _paths(self, trip: Extent) -> list[Symbol]:
-        """The states at the start of a trip, as far as they follow from its number and
-        from shapes."""
-        paths = list(self._arguments)
-        for k in self.invariants | self.counters.keys():
-            start = _formula(self._known(self.states[k]))
-            if start is None:
-                continue
-            item = plain(start + trip.formula * self.counters.get(k, 0))
-            if fits([item], ELEMENT_TYPES[element_type(self.states[k].type)]):
-                paths[k] = Extent(item)
-        return paths
-
-    def _stacks(
-        self,
-        extents: Sequence[Sequence[Dim | None]],
-        paths: Sequence[Symbol],
-        trips: Dim,
-        trip: Extent,
-    ) -> dict[int, Stack]:
-        """The buffers that become stacks.
-
-        Args:
-            extents: Of the states.
-            trip: The number of a trip.
-        """
-        stacks: dict[int, Stack] = {}
-        if not any(dims and dims[0] == trips for dims in extents):
-            return stacks
-        run = self._run()
-        after = run.block(self._body, paths)
-        # A state that becomes another state is read by whoever reads that one.
-        moved = {s.index for k, s in enumerate(after) if isinstance(s, Argument) and s.index != k}
-        for k, symbol in enumerate(after):
-            if k in moved or not isinstance(symbol, Write) or symbol.index != k or k in run.read:
-                continue
-            if extents[k][0] != trips or not isinstance(symbol.row, Extent):
-                continue
-            for reverse, row in enumerate((trip.formula, expression(trips) - 1 - trip.formula)):
-                if sympy.expand(symbol.row.formula - row) == 0:
-                    stacks[k] = Stack(reverse=bool(reverse))
-        return stacks
+def _limit(
+    test: Symbol, states: Sequence[MlirValue], invariants: set[int], counters: Mapping[int, int]
+) -> Limit | None:
+    """The comparison of a counter that a condition is; None for other conditions."""
+    if not isinstance(test, Comparison) or test.direction not in _MIRRORED:
+        return None
+    for left, direction, right in (
+        (test.lhs, test.direction, test.rhs),
+        (test.rhs, _MIRRORED[test.direction], test.lhs),
+    ):
+        if isinstance(left, Argument) and left.index in counters:
+            if isinstance(right, Argument) and right.index in invariants:
+                return Limit(left.index, direction, states[right.index])
+            bound = right.value if isinstance(right, Outer) else right
+            is_known = isinstance(right, Outer) or _is_item(right)
+            return Limit(left.index, direction, bound) if is_known else None
+    return None
 
 
-def _formula(content: np.ndarray | Extent | None) -> Item | None:
-    if isinstance(content, Extent):
-        return content.formula
-    return None if content is None else content.item()
+def _count(
+    limit: Limit, step: int, first: Item | None, last: Item | None, states: Sequence[MlirValue]
+) -> tuple[Dim | None, Limit | None]:
+    """The number of trips, and the limit that tells it when the program runs."""
+    element = element_type(states[limit.counter].type)
+    if isinstance(first, int) and isinstance(last, int):
+        return trip_count(first, step, limit.direction, last, ELEMENT_TYPES[element]), None
+    # With a longer step, or an inequality, the counter might jump past its bound and wrap.
+    if step != (1 if limit.direction in ("LT", "LE") else -1) or element == "ui64":
+        return None, None
+    if first is None or last is None:
+        return None, limit
+    count = sympy.sympify((last - first) * step) + int(limit.direction in ("LE", "GE"))
+    return (dim_of(count) if is_nonnegative(count) else None), limit
 
 
-def trip_count(start: np.ndarray, step: int, direction: str, bound: int) -> int | None:
-    """How often `counter <direction> bound` holds for a counter from `start` on; None if it
+def trip_count(
+    first: int, step: int, direction: str, bound: int, dtype: oir.DataType
+) -> int | None:
+    """How often `counter <direction> bound` holds for a counter from `first` on; None if it
     wraps before it no longer does, or for ever."""
-    first, info, rises = int(start), np.iinfo(start.dtype), direction in ("LT", "LE")
+    rises = direction in ("LT", "LE")
     end = bound + (direction == "LE") - (direction == "GE")
     left = end - first if rises else first - end
     towards = step if rises else -step
     if left <= 0:
         return 0
     count = -(-left // towards) if towards > 0 else -1
-    fits = 0 < count <= np.iinfo(np.int64).max and info.min <= first + step * count <= info.max
-    return count if fits else None
+    low, high = range_of_type(dtype)
+    is_reached = 0 < count <= range_of_type(oir.DataType.INT64).high
+    return count if is_reached and low <= first + step * count <= high else None
+
+
+# -- what is known of every trip -----------------------------------------------------------------
+
+
+def _at_trip(state: MlirValue, start: Item | None, more: Item) -> Item | None:
+    """A state at the start of a trip, if it follows from the trip's number and from shapes."""
+    if start is None:
+        return None
+    item = plain(start + more) if more != 0 else start
+    return item if fits([item], ELEMENT_TYPES[element_type(state.type)]) else None
+
+
+def _stacks(
+    run: _SymbolicRun,
+    body: ir.Block,
+    arguments: Sequence[Symbol],
+    extents: Sequence[Sequence[Dim | None]],
+    trips: Dim,
+    trip: Item,
+) -> dict[int, bool]:
+    """The buffers that become stacks.
+
+    Args:
+        arguments: The states at the start of a trip.
+        extents: Of the states.
+        trip: The number of the trip.
+    """
+    after = run.block(body, arguments)
+    # A state that becomes another state is read by whoever reads that one.
+    moved = {x.index for k, x in enumerate(after) if isinstance(x, Argument) and x.index != k}
+    stacks: dict[int, bool] = {}
+    for k, symbol in enumerate(after):
+        if k in moved or not isinstance(symbol, Write) or symbol.index != k or k in run.read:
+            continue
+        if extents[k][0] == trips:
+            for is_reversed, row in ((False, trip), (True, expression(trips) - 1 - trip)):
+                if sympy.expand(symbol.row - row) == 0:
+                    stacks[k] = is_reversed
+    return stacks
+
+
+# -- evaluation on symbols -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Argument:
+    """State `index` at the start of the trip."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """State `index` plus a constant."""
+
+    index: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A value from outside the loop."""
+
+    value: MlirValue
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`lhs <direction> rhs` of integer scalars."""
+
+    lhs: Symbol
+    direction: str
+    rhs: Symbol
+
+
+@dataclass(frozen=True)
+class Write:
+    """State `index` with one row along the leading axis written."""
+
+    index: int
+    row: Item
+
+
+Symbol = Any
+"""One of these, None for what is unknown, or an `Item`: the content of an integer or boolean of one
+element that is known now, or follows from shapes and the number of the trip."""
+
+_RESHAPES = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
+"""Ops that keep one element where the result is one element, too."""
+_KEEP = _RESHAPES | {"stablehlo.convert"}
+"""Ops that do nothing where the result has the type of the operand."""
+
+
+class _SymbolicRun(BlockEvaluator[Symbol]):
+    """One run of a region.
+
+    Attributes:
+        read: The states that something other than the one write of a row reads.
+    """
+
+    def __init__(self, functions: Mapping[str, ir.Operation], known: Known) -> None:
+        super().__init__(functions)
+        self.read: set[int] = set()
+        self._known = known
+        self._written: set[int] = set()
+
+    def captured(self, value: MlirValue) -> Symbol:
+        """The content of a value from outside the loop, or the value itself."""
+        known = self._known(value)
+        return Outer(value) if known is None else known
+
+    def results(
+        self, operation: ir.Operation, operands: list[Symbol], known: Mapping[MlirValue, Symbol]
+    ) -> Sequence[Symbol]:
+        """The results of an op; marks the states that an unknown op reads."""
+        results = self._apply(operation, operands)
+        if results is not None:
+            return results
+        self._read_by(operands)
+        self._read_within(operation, known)
+        return [None] * len(operation.results)
+
+    def returned(self, values: list[Symbol]) -> list[Symbol]:
+        """The symbols. A second copy of a written state reads it."""
+        written = [symbol.index for symbol in values if isinstance(symbol, Write)]
+        self.read |= {index for index in written if written.count(index) > 1}
+        return values
+
+    def _read_by(self, symbols: Sequence[Symbol]) -> None:
+        self.read.update(x.index for x in symbols if isinstance(x, Argument | Write))
+
+    def _read_within(self, operation: ir.Operation, symbols: Mapping[MlirValue, Symbol]) -> None:
+        """Marks what the op's regions capture."""
+        for region in operation.regions:
+            for block in region.blocks:
+                for view in block.operations:
+                    inner = view.operation
+                    self._read_by([symbols[x] for x in inner.operands if x in symbols])
+                    self._read_within(inner, symbols)
+
+    def _apply(self, operation: ir.Operation, operands: list[Symbol]) -> list[Symbol] | None:
+        """The results; None for an unknown op."""
+        name = operation.name
+        if name == "func.call":
+            return self.call(operation, operands)
+        if name == "stablehlo.optimization_barrier":
+            return operands
+        if name == "stablehlo.dynamic_update_slice":
+            buffer, update, *starts = operands
+            return self._write(buffer, update, starts, _writes_row(operation))
+        if name == "stablehlo.scatter" and len(operands) == 3:
+            buffer, start, update = operands
+            return self._write(buffer, update, [start], _sets_row(operation))
+        if (operands and all(x is None for x in operands)) or not _makes_integer(operation):
+            return None
+        result = operation.results[0].type
+        if name in _RESHAPES and _is_item(operands[0]):
+            return operands
+        if name in _KEEP and operation.operands[0].type == result:
+            return operands
+        if name == "stablehlo.constant":
+            return [np.array(to_python(operation.attributes["value"])).item()]
+        if all(map(_is_item, operands)):
+            function = FORMULAS.get(name_of(operation))
+            return None if function is None else _held([function(*operands)], result)
+        if shape_of(result):
+            return None
+        if name == "stablehlo.compare":
+            direction = name_of(operation).removeprefix(COMPARE)
+            return [_compared(operands[0], direction, operands[1])]
+        return _step(name, operands)
+
+    def _write(
+        self, buffer: Symbol, update: Symbol, starts: Sequence[Symbol], is_row: bool
+    ) -> list[Symbol] | None:
+        """The update of one whole row of a state that has not been written yet."""
+        is_first = isinstance(buffer, Argument) and buffer.index not in self._written
+        if not is_first or not is_row or not _is_item(starts[0]):
+            return None
+        self._written.add(buffer.index)
+        self._read_by([update, *starts])
+        return [Write(buffer.index, starts[0])]
+
+
+def _is_item(symbol: Symbol) -> bool:
+    return isinstance(symbol, int | sympy.Basic)
+
+
+def _held(items: list[Item | None], mlir_type: ir.Type) -> list[Symbol] | None:
+    """Items that an integer type holds, as the results of an op."""
+    (item,) = items
+    if item is None or not fits(items, ELEMENT_TYPES[element_type(mlir_type)]):
+        return None
+    return [plain(item)]
+
+
+def _step(name: str, operands: Sequence[Symbol]) -> list[Symbol] | None:
+    """x + constant or x - constant."""
+    if name not in ("stablehlo.add", "stablehlo.subtract"):
+        return None
+    first, second = operands
+    if name == "stablehlo.add" and isinstance(first, int):
+        first, second = second, first
+    is_step = isinstance(first, Argument) and type(second) is int  # of booleans it is a choice
+    sign = 1 if name == "stablehlo.add" else -1
+    return [Step(first.index, sign * second)] if is_step else None
+
+
+def _compared(lhs: Symbol, direction: str, rhs: Symbol) -> Symbol:
+    """The comparison; `x != false`, as JAX converts a boolean to one, is x."""
+    if isinstance(lhs, Comparison):
+        return lhs if direction == "NE" and rhs is False else None
+    return Comparison(lhs, direction, rhs)
+
+
+def _writes_row(operation: ir.Operation) -> bool:
+    """Whether a dynamic_update_slice writes a whole row along the leading axis."""
+    dims, rows = (shape_of(operation.operands[index].type) for index in (0, 1))
+    return bool(rows) and rows[0] == 1 and rows[1:] == dims[1:]
+
+
+def _sets_row(operation: ir.Operation) -> bool:
+    """Whether a scatter writes one whole row along the leading axis, given by one index."""
+    numbers = to_python(operation.attributes["scatter_dimension_numbers"])
+    dims, indices, update = (shape_of(value.type) for value in operation.operands)
+    if list(numbers.scattered_dims_to_operand_dims) != [0] or any(dim != 1 for dim in indices):
+        return False
+    kept = [axis for axis in range(len(dims)) if axis not in numbers.inserted_window_dims]
+    windows = zip(kept, numbers.update_window_dims, strict=False)
+    sizes = {axis: update[position] for axis, position in windows}
+    if numbers.input_batching_dims or sizes.get(0, 1) != 1:
+        return False
+    whole = all(sizes.get(axis, 1) == dim for axis, dim in enumerate(dims) if axis)
+    (block,) = operation.regions[0].blocks
+    (first, *_) = block.operations
+    returned = list(first.operation.operands) if first.operation.name in TERMINATORS else []
+    same = element_type(block.arguments[0].type) == element_type(operation.operands[0].type)
+    return whole and same and returned == [block.arguments[1]]
+
+
+_WHOLE_BYTES = frozenset({"i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"})
+
+
+def _makes_integer(operation: ir.Operation) -> bool:
+    """Whether the only result is an integer or boolean of one element."""
+    results = operation.results
+    if len(results) != 1 or not is_tensor(results[0].type):
+        return False
+    mlir_type = results[0].type
+    is_one = all(dim == 1 for dim in shape_of(mlir_type))
+    return is_one and element_type(mlir_type) in _WHOLE_BYTES

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 import onnx_ir as oir
-import sympy
+from jaxlib.mlir import ir
 
 from dialect_handlers.common.row_exchanges import known_order
 from dialect_handlers.common.subgraphs import grouped, inputs_for, scalar_content, set_outputs
@@ -28,7 +28,6 @@ from hlo2onnx.ir.values import Shape, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.lowering.loop_symbols import Extent
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 from hlo2onnx.lowering.shape_arithmetic import contents_of, holding, scalar_contents
@@ -95,10 +94,10 @@ def _counted(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> list[
     stacks = dict(
         zip(buffers, grouped(stacked, [op.operands[k].type for k in buffers]), strict=True)
     )
-    for k, stack in form.stacks.items():
+    for k, is_reversed in form.stacks.items():
         for part, buffer in zip(stacks[k], initial[k], strict=True):
             part.shape = oir.Shape(shape_of(buffer))
-        if stack.reverse:
+        if is_reversed:
             stacks[k] = tuple(em.slice(part, [-1], [INT64_MIN], [-1], [0]) for part in stacks[k])
     return _with(initial, {**final, **stacks, **_counters(em, form, initial, trips)})
 
@@ -113,10 +112,9 @@ def _numbered(
 ) -> dict[int, Parts]:
     """The counters at the start of a trip, with noted contents, since shapes may depend on them."""
     counters = _counters(em, form, initial, trip)
-    trips = form.length if form.length is not None else form.trips
-    if not em.has_symbols or trips is None:
+    if not em.has_symbols or form.trips is None:
         return counters
-    number = expression(em.extents.counted(trip, canonical(trips - 1)))
+    number = expression(em.extents.counted(trip, canonical(form.trips - 1)))
     for k, (value,) in counters.items():
         start = contents_of(initial[k][0])
         if start is None:
@@ -204,10 +202,8 @@ def _trips(em: Emitter, form: LoopForm, initial: Sequence[Parts]) -> oir.Value:
     """How often the counter, which steps by one towards its limit, stays inside; a bound that it
     is past already counts as its start."""
     limit = form.limit
-    if form.length is not None:
-        return em.extents.scalar(form.length)
-    if limit is None:
-        return em.i64(form.trips or 0)
+    if form.trips is not None or limit is None:
+        return em.extents.scalar(form.trips or 0)
     start = em.cast(initial[limit.counter][0], INT64)
     bound = em.cast(_bound(em, limit), INT64)
     if limit.direction in ("LT", "LE"):
@@ -220,7 +216,8 @@ def _trips(em: Emitter, form: LoopForm, initial: Sequence[Parts]) -> oir.Value:
 def _trip_range(em: Emitter, form: LoopForm, initial: Sequence[Parts]) -> Range:
     """Bounds of the iteration number: the counter never leaves its type."""
     if form.limit is None:
-        return Range(0, (form.trips or 1) - 1)
+        assert isinstance(form.trips, int)
+        return Range(0, form.trips - 1)
     (counter,) = initial[form.limit.counter]
     start, everything = em.facts.int_range(counter), range_of_type(dtype_of(counter))
     start = start or everything
@@ -230,9 +227,7 @@ def _trip_range(em: Emitter, form: LoopForm, initial: Sequence[Parts]) -> Range:
 
 
 def _bound(em: Emitter, limit: Limit) -> oir.Value:
-    if isinstance(limit.bound, np.ndarray):
-        return em.const(limit.bound)
-    if isinstance(limit.bound, Extent):
-        return em.extents.scalar(dim_of(sympy.sympify(limit.bound.formula)))
-    (bound,) = em.parts(limit.bound)
-    return bound
+    if isinstance(limit.bound, ir.Value):
+        (bound,) = em.parts(limit.bound)
+        return bound
+    return em.extents.scalar(dim_of(limit.bound))
