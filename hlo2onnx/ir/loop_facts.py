@@ -1,8 +1,7 @@
 """Facts that hold in every trip of a loop: the ranges of numbers in bodies and of what they give.
 
 The range of an integer state is one that the body does not leave: it is assumed, and proven for one
-trip. That of a counter follows from the number of trips. The range of a float state has its first
-value, and what a trip gives for any float states.
+trip. That of a counter follows from the number of trips.
 """
 
 from __future__ import annotations
@@ -15,16 +14,10 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.facts import Facts
 from hlo2onnx.ir.float_ranges import FloatRange
-from hlo2onnx.ir.loop_counters import (
-    length_of_scan,
-    limit_of_next,
-    states_of,
-    step_of,
-    unsaturated,
-)
+from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.ranges import Range, range_of_type, union
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
-from hlo2onnx.ir.values import INTEGERS, dtype_of, origin
+from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, shape_of
 
 _ROUNDS: Final = 4
 """How often the ranges of the states may grow before they are those of their types."""
@@ -53,8 +46,6 @@ class LoopFacts(Facts):
         self._assumed: dict[oir.Value, Range] = {}
         self._invariants: dict[oir.Node, dict[oir.Value, Range]] = {}
         self._tops: dict[oir.Value, int] = {}  # of counters, within trips
-        self._of_any_floats: dict[oir.Graph, LoopFacts] = {}
-        self._any_floats: frozenset[oir.Value] = frozenset()
         self._depth = 0
         self._around: LoopFacts | None = None
         self._body: oir.Graph | None = None
@@ -72,13 +63,6 @@ class LoopFacts(Facts):
             for body, node in self._owners.items()
             for index, value in enumerate(body.inputs)
         }
-
-    def forget(self) -> None:
-        """Drops what refers to these facts, which would keep removed nodes until Python collects
-        cyclic garbage."""
-        for inner in self._of_any_floats.values():
-            inner.forget()
-        self._of_any_floats.clear()
 
     def is_repeated(self, inner: oir.Graph, outer: oir.Graph) -> bool:
         """Whether a Loop or Scan within `outer` holds `inner`, or is the node of it."""
@@ -107,69 +91,32 @@ class LoopFacts(Facts):
         sources = self._sources(value)
         if sources is None:
             return super()._float_range(value)
-        return FloatRange(*union([facts.float_range(x) for facts, x in sources]))
+        return FloatRange(*union(list(map(self.float_range, sources))))
 
     def _is_nan_free(self, value: oir.Value) -> bool:
         sources = self._sources(value)
-        if sources is None:
-            return super()._is_nan_free(value)
-        return all(facts.nan_free(x) for facts, x in sources)
+        return super()._is_nan_free(value) if sources is None else all(map(self.nan_free, sources))
 
     def _is_above_minus_infinity(self, value: oir.Value) -> bool:
         sources = self._sources(value)
         if sources is None:
             return super()._is_above_minus_infinity(value)
-        return all(facts.above_minus_infinity(x) for facts, x in sources)
+        return all(map(self.above_minus_infinity, sources))
 
-    def _sources(self, value: oir.Value) -> list[tuple[Facts, oir.Value]] | None:
-        """The values, with facts about them, of which a float input of a body or a result of a loop
-        or branch is one; None for other values, and where they are not known."""
+    def _sources(self, value: oir.Value) -> list[oir.Value] | None:
+        """The values of which a row that a Scan reads, or a result of an If, is one; None for
+        other values."""
         node = value.producer()
         if node is not None:
-            return self._sources_of_result(value, node) if node.op_type in _WITH_BODIES else None
-        place = self._places.get(value)
-        if place is None or value in self._any_floats or place[0].graph is None:
+            place = value.index()
+            assert place is not None
+            is_branch = node.op_type == "If"
+            return [branch.outputs[place] for branch in subgraphs(node)] if is_branch else None
+        owner, body, index = self._places.get(value, (None, None, 0))
+        if owner is None or body is None or owner.graph is None or owner.op_type != "Scan":
             return None
-        node, body, index = place
-        start = node.inputs[index]
-        if start is None or self._depth == _DEEPEST:
-            return None
-        after = states_of(node, body).get(value)
-        if after is None:
-            return [(self, start)] if node.op_type == "Scan" else None
-        return [(self, start), (self._of_any_floats_in(body), after)]
-
-    def _sources_of_result(
-        self, value: oir.Value, node: oir.Node
-    ) -> list[tuple[Facts, oir.Value]] | None:
-        index = value.index()
-        assert index is not None
-        if node.op_type == "If":
-            return [(self, branch.outputs[index]) for branch in subgraphs(node)]
-        if self._depth == _DEEPEST:
-            return None
-        (body,) = subgraphs(node)
-        is_loop = node.op_type == "Loop"
-        start = node.inputs[index + 2 * is_loop] if index < len(states_of(node, body)) else None
-        last = (self._of_any_floats_in(body), body.outputs[index + is_loop])
-        return [last] if start is None or self._has_a_trip(node) else [(self, start), last]
-
-    def _of_any_floats_in(self, body: oir.Graph) -> LoopFacts:
-        """Facts that hold in a body whatever its float states are."""
-        if body not in self._of_any_floats:
-            inner = self._of_any_floats[body] = self._assuming(body, {})
-            inner._invariants, inner._tops = self._invariants, self._tops
-            inner._any_floats = self._any_floats.union(body.inputs)
-        return self._of_any_floats[body]
-
-    def _has_a_trip(self, node: oir.Node) -> bool:
-        """Whether a Loop or Scan makes at least one trip."""
-        if node.op_type == "Scan":
-            return bool(length_of_scan(node))
-        most, going = node.inputs[:2]
-        known = None if most is None else self.int_range(most)
-        is_first_certain = going is None or self.truth(going) is True
-        return is_first_certain and (most is None or (known is not None and known.low > 0))
+        rows = owner.inputs[index]
+        return None if rows is None or value in _states_of(owner, body) else [rows]
 
     def _is_outer(self, node: oir.Node) -> bool:
         """Whether a node stands around the loop whose states have assumed ranges."""
@@ -186,7 +133,7 @@ class LoopFacts(Facts):
     ) -> Range | None:
         if node.op_type == "Loop" and index == 0:
             return self._trip(node)
-        states = states_of(node, body)
+        states = _states_of(node, body)
         if value in states:
             low, high = self._invariant(node, body)[value]
             return Range(low, min(high, self._tops.get(value, high)))
@@ -208,7 +155,7 @@ class LoopFacts(Facts):
             ranges = [self.int_range(branch.outputs[index]) for branch in subgraphs(node)]
             return Range(*union([known for known in ranges if known is not None]))
         (body,) = subgraphs(node)
-        states = states_of(node, body)
+        states = _states_of(node, body)
         if index < len(states):
             return self._invariant(node, body)[[*states][index]]
         return self.int_range(body.outputs[index + (node.op_type == "Loop")])
@@ -217,9 +164,9 @@ class LoopFacts(Facts):
         """A range of each integer state that holds before and after every trip."""
         if node in self._invariants:
             return self._invariants[node]
-        states = {x: out for x, out in states_of(node, body).items() if dtype_of(x) in INTEGERS}
+        states = {x: out for x, out in _states_of(node, body).items() if dtype_of(x) in INTEGERS}
         first = node.inputs[2:] if node.op_type == "Loop" else node.inputs
-        given = dict(zip(states_of(node, body), first, strict=False))
+        given = dict(zip(_states_of(node, body), first, strict=False))
         ranges = {x: range_of_type(dtype_of(x)) for x in states}
         if self._depth == _DEEPEST:
             return ranges
@@ -254,25 +201,23 @@ class LoopFacts(Facts):
         """The ranges of the states to which every trip adds the same constant."""
         found: dict[oir.Value, Range] = {}
         is_loop = node.op_type == "Loop"
-        trips = self._trip(node).high + 1 if is_loop else length_of_scan(node)
+        trips = self._trip(node).high + 1 if is_loop else _length_of_scan(node)
         going = body.outputs[0] if is_loop else None
         within = self._of_any_states(body, states, starts)
-        for x, next_state in states.items():
-            after, cap = unsaturated(x, next_state)
-            step = step_of(x, after)
+        for x, after in states.items():
+            step = _step_of(x, after)
             if step is None or not trips:
                 continue
             end = step * trips
             last = Range(starts[x].low + min(end, 0), starts[x].high + max(end, 0))
             top = last.high - max(step, 0)
-            limit = limit_of_next(going, after, within) if step > 0 else None
+            limit = _limit_of_next(going, after, within) if step > 0 else None
             if limit is not None:
-                begin = limit_of_next(node.inputs[1], given[x], self)
+                begin = _limit_of_next(node.inputs[1], given[x], self)
                 most = starts[x].high if begin is None else min(starts[x].high, begin)
                 top = min(top, max(most, limit))
                 last = Range(starts[x].low, max(starts[x].high, top + step))
-            lowest, highest = range_of_type(dtype_of(x))
-            if last.within(lowest, highest if cap is None else min(highest, cap)):
+            if last.within(*range_of_type(dtype_of(x))):
                 found[x], self._tops[x] = last, top
         return found
 
@@ -311,3 +256,68 @@ class LoopFacts(Facts):
         inner._around, inner._body, inner._depth = self, body, self._depth + 1
         inner._assumed = {**self._assumed, **ranges}
         return inner
+
+
+# -- counters: the states to which every trip adds a constant, and what ends their loops
+
+
+def _limit_of_next(going: oir.Value | None, state: oir.Value | None, facts: Facts) -> int | None:
+    """The largest state with which a Loop goes on: one below n where it is less than n."""
+    pending, limits = [] if going is None else [going], []
+    while pending:
+        compare = pending.pop().producer()
+        if compare is None:
+            continue
+        inputs = [x for x in compare.inputs if x is not None]
+        if compare.op_type in ("And", "Identity"):
+            pending += inputs
+        elif compare.op_type in RESHAPES:  # of one element
+            pending.append(inputs[0])
+        elif compare.op_type in ("Less", "Greater"):
+            low, high = inputs if compare.op_type == "Less" else inputs[::-1]
+            known = facts.int_range(high) if state is not None and _is_same(low, state) else None
+            limits += [] if known is None else [known.high - 1]
+    return min(limits, default=None)
+
+
+def _is_same(x: oir.Value, y: oir.Value) -> bool:
+    """Whether two values are the same, or sums of the same operands."""
+    first, second = x.producer(), y.producer()
+    if x is y or first is None or second is None:
+        return x is y
+    is_sum = first.op_type == second.op_type == "Add"
+    return is_sum and all(a is b for a, b in zip(first.inputs, second.inputs, strict=True))
+
+
+def _step_of(x: oir.Value, after: oir.Value) -> int | None:
+    """The constant that is added to a state; None for other states."""
+    node = origin(after).producer()
+    if node is None or node.op_type not in ("Add", "Sub"):
+        return None
+    first, second = node.inputs
+    if node.op_type == "Add" and second is x:
+        first, second = second, first
+    array = None if second is None else const_of(second)
+    if first is not x or array is None or array.size != 1:
+        return None
+    step = int(array.reshape(()))
+    return step if node.op_type == "Add" else -step
+
+
+def _length_of_scan(scan: oir.Node) -> int:
+    """The number of trips of a Scan; 0 if it is not known."""
+    count = scan.attributes["num_scan_inputs"].as_int()
+    axes = scan.attributes.get("scan_input_axes")
+    rows = scan.inputs[len(scan.inputs) - count]
+    extent = None if rows is None else shape_of(rows)[0 if axes is None else axes.as_ints()[0]]
+    return extent if isinstance(extent, int) else 0
+
+
+def _states_of(node: oir.Node, body: oir.Graph) -> dict[oir.Value, oir.Value]:
+    """The states of a Loop or Scan in its body, and those after the trip, in order."""
+    if node.op_type == "Loop":
+        inputs, outputs = body.inputs[2:], body.outputs[1:]
+    else:
+        count = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
+        inputs, outputs = body.inputs[:count], body.outputs
+    return dict(zip(inputs, outputs, strict=False))

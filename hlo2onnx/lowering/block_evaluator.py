@@ -1,4 +1,4 @@
-"""Evaluates StableHLO blocks op by op, on numbers and on expressions of extents."""
+"""Evaluates StableHLO blocks op by op: the walk, and elementwise functions on numbers."""
 
 from __future__ import annotations
 
@@ -33,31 +33,19 @@ def _shifted(
     return np.where(inside, shift(x, np.where(inside, amount, 0)), x.dtype.type(0))
 
 
-NUMBERS: Mapping[str, Callable[..., np.ndarray]] = {
+_NUMBERS: Mapping[str, Callable[..., np.ndarray]] = {
     "add": np.add,
     "and": np.bitwise_and,
-    "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
     "convert": lambda x: x,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
     "multiply": np.multiply,
-    "negate": np.negative,
     "or": np.bitwise_or,
-    "select": np.where,
     "shift_left": lambda x, amount: _shifted(np.left_shift, x, amount),
     "shift_right_logical": lambda x, amount: _shifted(np.right_shift, x, amount),
     "subtract": np.subtract,
     "xor": np.bitwise_xor,
-    "compare EQ": np.equal,
-    "compare GE": np.greater_equal,
-    "compare GT": np.greater,
-    "compare LE": np.less_equal,
-    "compare LT": np.less,
-    "compare NE": np.not_equal,
 }
-"""Elementwise ops on arrays of integers. The caller converts the result to the op's type."""
-
-_OF_BOOLEANS = frozenset({"and", "convert", "or", "select", "xor"})
+"""Elementwise ops on integers whose every result says something about all inputs: no selection, no
+maximum. The caller converts the result to the op's type."""
 _OF_UNSIGNED = frozenset({"shift_left", "shift_right_logical"})
 
 
@@ -67,19 +55,6 @@ def name_of(operation: ir.Operation) -> str:
     if name != "compare":
         return name
     return COMPARE + str(to_python(operation.attributes["comparison_direction"]))
-
-
-def number(name: str, operands: Sequence[np.ndarray], dtype: np.dtype) -> np.ndarray | None:
-    """The result of an op of `NUMBERS` in its type, None for other ops and types."""
-    function = NUMBERS.get(name)
-    # On booleans add and multiply are OR and AND, which no program counts with.
-    is_logic = name in _OF_BOOLEANS or name.startswith(COMPARE)
-    if function is None or (dtype.kind == "b" and not is_logic):
-        return None
-    if name in _OF_UNSIGNED and dtype.kind != "u":
-        return None
-    with np.errstate(all="ignore"):
-        return np.asarray(function(*operands)).astype(dtype, copy=False)
 
 
 class BlockEvaluator(ABC, Generic[T]):
@@ -152,11 +127,6 @@ _LONGEST = 1 << 8
 """Loops of more trips than this are not run."""
 
 _BROADCASTS = ("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim")
-_WITHOUT_BRANCH = frozenset(
-    {"add", "and", "convert", "multiply", "or", "shift_left", "shift_right_logical", "subtract",
-     "xor"}
-)  # fmt: skip
-"""Ops whose every result says something about all inputs: no selection, no maximum."""
 
 
 class _Unknown(Exception):  # noqa: N818  (a verdict, not an error)
@@ -249,13 +219,13 @@ def _value(operation: ir.Operation, operands: list[np.ndarray]) -> np.ndarray:
     if operation.name == "stablehlo.reshape" and not shape_of(operation.results[0].type):
         return operands[0]
     name = name_of(operation)
-    is_integer = dtype.kind in "iu" and all(x.dtype.kind in "iu" for x in operands)
-    if not (name in _WITHOUT_BRANCH and is_integer) and not name.startswith(COMPARE):
+    if name == COMPARE + "LT":  # of the counter of a loop
+        return np.asarray(operands[0] < operands[1])
+    kinds = {dtype.kind, *(x.dtype.kind for x in operands)}
+    if name not in _NUMBERS or not kinds <= ({"u"} if name in _OF_UNSIGNED else {"i", "u"}):
         raise _Unknown
-    result = number(name, operands, dtype)
-    if result is None:
-        raise _Unknown
-    return result
+    with np.errstate(all="ignore"):
+        return np.asarray(_NUMBERS[name](*operands)).astype(dtype, copy=False)
 
 
 def _constant(operation: ir.Operation, dtype: np.dtype) -> np.ndarray:

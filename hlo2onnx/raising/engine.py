@@ -130,7 +130,6 @@ class Rewriter(TargetBuilder):
         Args:
             time: That of the changes up to which the facts see the graph.
         """
-        self.facts.forget()
         self.facts, self.facts_time = LoopFacts(self.main_graph, self.owners), time
 
     def nodes_of(self, graph: oir.Graph, op_type: str = "") -> Sequence[oir.Node]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import onnx
 import onnx_ir as oir
 import pytest
@@ -147,50 +145,6 @@ def test_loops_in_loops() -> None:
     assert [facts.int_range(x) for x in main.outputs] == [Range(0, 4), Range(0, 7)]
 
 
-@pytest.mark.parametrize(
-    "start, body, wanted",
-    [
-        ("half", "v = Sigmoid(u) t = Identity(s)", (0.0, 1.0)),
-        ("five", "v = Sigmoid(u) t = Identity(s)", (0.0, 5.0)),
-        ("half", "v = Tanh(s) t = Exp(s)", (-1.0, 1.0)),
-        ("half", "v = Identity(s) t = Exp(s)", None),
-        ("half", "v = Abs(u) t = Identity(s)", (0.0, math.inf)),
-        ("half", "v = Add(u, half) t = Identity(s)", None),
-        ("x", "v = Sigmoid(u) t = Identity(s)", None),
-    ],
-)
-def test_float_states(start: str, body: str, wanted: tuple[float, float] | None) -> None:
-    """What a trip gives for any states, and the first value."""
-    text = (
-        "g (bool c, float x) => (float y, float w)"
-        " <int64 n = {10}, float half = {0.5}, float five = {5}>"
-        " {y, w = Loop <body = step (int64 i, bool a, float u, float s) => (bool d, float v,"
-        f" float t) {{d = Identity(a) {body}}}> (n, c, {start}, five)}}"
-    )
-    facts, main = facts_of(text)
-    (loop,) = main
-    state = loop.attributes["body"].as_graph().inputs[2]
-    assert facts.float_range(state) == FloatRange(*(wanted or (-math.inf, math.inf)))
-
-
-def test_float_states_of_nested_loops() -> None:
-    inner = (
-        "v = Loop <body = inner (int64 j, bool e, float p) => (bool h, float q)"
-        " {h = Identity(e) o = Add(p, u) q = Sigmoid(o)}> (n, a, u)"
-    )
-    text = (
-        "g (bool c) => (float y) <int64 n = {10}, float half = {0.5}>"
-        " {y = Loop <body = step (int64 i, bool a, float u) => (bool d, float r)"
-        f" {{d = Identity(a) {inner} r = Tanh(v)}}> (n, c, half)}}"
-    )
-    facts, main = facts_of(text)
-    (loop,) = main
-    body = loop.attributes["body"].as_graph()
-    (nested,) = (node for node in body if node.op_type == "Loop")
-    assert facts.float_range(body.inputs[2]) == FloatRange(-1.0, 1.0)
-    assert facts.float_range(nested.attributes["body"].as_graph().inputs[2]) == (-1.0, 1.0)
-
-
 def test_counters_of_a_scan() -> None:
     """Rows that are read count its trips, also along another axis."""
     for attribute, extents in (("", "3, 7"), (", scan_input_axes = [1]", "7, 3")):
@@ -202,80 +156,15 @@ def test_counters_of_a_scan() -> None:
         assert result(text) == Range(5, 11)
 
 
-STEP = "(int64 j, bool e, int32 a) => (bool f, int32 b) {f = Identity(e) b = Add(a, k3)}"
-INNER = {
-    "loop": f"t = Loop <body = inner {STEP}> (four, , s)",
-    "scan": "t = Scan <num_scan_inputs = 1, body = inner (int32 a, bool e) => (int32 b)"
-    " {b = Add(a, k3)}> (s, rows)",
-}
-
-
-def counting(inner: str, condition: str = "d = Less(t, m)") -> Range | None:
-    """The range of a counter to which all trips of an inner loop add 12."""
-    return result(
-        "g (bool c, bool[4] rows, int64 any, int32 x) => (int32 y)"
-        f" <int64 four = {{4}}, int64[1] one = {{1}}, int32 z = {{0}}, {NUMBERS},"
-        f" int32 m = {{100}}> {{y = Loop <{HEAD}) {{{inner} {condition}}}> (, c, z)}}"
+def test_floats_of_branches_and_rows() -> None:
+    """Each branch is a source of the result; a row of a Scan is of its operand."""
+    text = (
+        "g (bool c, float[3] m) => (float[3] y, float[3] w) {r = Sigmoid(m)"
+        " y = If (c) <then_branch = a () => (float[3] p) {p = Erf(m)}, else_branch = b ()"
+        " => (float[3] q) {q = Sigmoid(r)}> w = Scan <num_scan_inputs = 1,"
+        " body = step (float v) => (float u) {u = Identity(v)}> (r)}"
     )
-
-
-@pytest.mark.parametrize("kind", INNER)
-def test_inner_loops_count_on(kind: str) -> None:
-    """The last trip starts below 100."""
-    assert counting(INNER[kind]) == Range(0, 111)
-    reshaped = "one_t = Reshape(t, one) less = Less(t, m) l = Reshape(less, one) d = Squeeze(l)"
-    assert counting(INNER[kind], reshaped) == Range(0, 111)
-
-
-@pytest.mark.parametrize(
-    "inner",
-    [
-        INNER["loop"].replace("four, ", "any, "),
-        INNER["loop"].replace("four, , s", "four, , x"),
-        INNER["loop"].replace("four, ,", "four, c,"),
-        INNER["loop"].replace("f = Identity(e)", "f = Less(a, m)").replace(", ,", ", c,"),
-        INNER["scan"].replace("Add(a, k3)", "Add(a, x)"),
-    ],
-)
-def test_inner_loops_that_may_count_on(inner: str) -> None:
-    """The number of trips is not known, or what they add."""
-    assert counting(inner) == I32
-
-
-FINITE = "p = Abs(u) o = LessOrEqual(p, most) f = Where(o, u, half) v = Sub(one, f)"
-
-
-@pytest.mark.parametrize("trips", ["loop", "scan", "nested"])
-def test_finite_states(trips: str) -> None:
-    """A trip gives finite numbers for any states, and the first state is finite."""
-    scan = "Scan <num_scan_inputs = 1, body = step (float u, bool e) => (float v) {" + FINITE + "}>"
-    nested = f"(int64 i, bool a, float q) => (bool d, float r) {{d = Identity(a) r = {scan}(q, n)}}"
-    loops = {
-        "loop": "Loop <body = step (int64 i, bool a, float u) => (bool d, float v)"
-        f" {{d = Identity(a) {FINITE}}}> (, c, START)",
-        "scan": f"{scan} (START, n)",
-        "nested": f"Loop <body = outer {nested}> (, c, START)",
-    }
-    for start, of_state, of_result in (("half", True, True), ("x", False, trips == "scan")):
-        text = (
-            "g (bool c, bool[3] n, float x) => (float y) <float one = {1}, float half = {0.5},"
-            f" float most = {{3.4028235e38}}> {{y = {loops[trips].replace('START', start)}}}"
-        )
-        facts, main = facts_of(text)
-        (loop,) = main
-        (body,) = (attribute.as_graph() for attribute in loop.attributes.values()
-                   if attribute.type == oir.AttributeType.GRAPH)  # fmt: skip
-        assert facts.finite(body.inputs[0 if trips == "scan" else 2]) == of_state
-        assert facts.finite(main.outputs[0]) == of_result
-
-
-def test_states_that_may_become_nan() -> None:
-    """Where a trip gives NaN for some states, or for no state at all."""
-    for body in ("v = Sigmoid(u)", "v = Identity(x)"):
-        text = (
-            "g (bool c, float x) => (float y) <int64 n = {3}, float half = {0.5}> {y = Loop <body ="
-            f" step (int64 i, bool a, float u) => (bool d, float v) {{d = Identity(a) {body}}}>"
-            " (n, c, half)}"
-        )
-        facts, main = facts_of(text)
-        assert not facts.nan_free(main.outputs[0])
+    facts, main = facts_of(text)
+    row = main[2].attributes["body"].as_graph().inputs[0]
+    assert facts.float_range(row) == FloatRange(0.0, 1.0)
+    assert facts.float_range(main.outputs[0]) == FloatRange(-1.0, 1.0)
