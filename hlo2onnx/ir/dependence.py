@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as oir
 
 from hlo2onnx.ir.code_motion import is_repeatable
+from hlo2onnx.ir.replace import state_count
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.values import present
 
@@ -128,6 +129,5 @@ def _of_body_input(node: oir.Node, index: int) -> list[oir.Value]:
 def _layout(node: oir.Node) -> tuple[int, int, int]:
     """The number of inputs of a Loop or Scan before the states, of states, and of outputs of the
     body before the states."""
-    if node.op_type == "Loop":
-        return 2, len(node.inputs) - 2, 1
-    return 0, len(node.inputs) - node.attributes["num_scan_inputs"].as_int(), 0
+    is_loop = node.op_type == "Loop"
+    return 2 * is_loop, state_count(node), int(is_loop)

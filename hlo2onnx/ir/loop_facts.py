@@ -16,6 +16,7 @@ from hlo2onnx.ir.facts import Facts
 from hlo2onnx.ir.float_ranges import FloatRange
 from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.ranges import Range, range_of_type, union
+from hlo2onnx.ir.replace import state_count
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, shape_of
 
@@ -315,9 +316,6 @@ def _length_of_scan(scan: oir.Node) -> int:
 
 def _states_of(node: oir.Node, body: oir.Graph) -> dict[oir.Value, oir.Value]:
     """The states of a Loop or Scan in its body, and those after the trip, in order."""
-    if node.op_type == "Loop":
-        inputs, outputs = body.inputs[2:], body.outputs[1:]
-    else:
-        count = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
-        inputs, outputs = body.inputs[:count], body.outputs
-    return dict(zip(inputs, outputs, strict=False))
+    count, is_loop = state_count(node), node.op_type == "Loop"
+    inputs = body.inputs[2:] if is_loop else body.inputs
+    return dict(zip(inputs[:count], body.outputs[int(is_loop) :], strict=False))

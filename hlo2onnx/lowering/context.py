@@ -44,19 +44,6 @@ class Context(NamedTuple):
     in_scalar_region: bool = False
     path: Path | None = ()
 
-    def at(self, origin: Origin, path: Path | None) -> "Context":
-        """The surroundings of another op there, as `_replace` makes them, but faster."""
-        return Context(
-            self.functions,
-            self.calls,
-            self.scope,
-            origin,
-            self.callers,
-            self.in_expansion,
-            self.in_scalar_region,
-            path,
-        )
-
 
 class Translator(Protocol):
     """Translates blocks, calls and expansions. `Walker` implements it."""

@@ -188,7 +188,7 @@ class Walker:
         own = _NOWHERE if context.in_expansion else self._read_origin(op.operation.location)
         origin = context.callers.around(own) if own else context.origin
         scope, metadata = em.scope, em.metadata
-        self.context = context.at(origin, path)
+        self.context = context._replace(origin=origin, path=path)
         try:
             self._name_nodes(op, own, origin)
             results = self._results(op, origin)

@@ -12,7 +12,6 @@ from loop_graphs import loop
 from rewriting import model_of, op_types, run_model
 
 from hlo2onnx.errors import InternalError
-from hlo2onnx.ir import replace as replacement
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.replace import can_replace, remove_makers, remove_unused, replace
 
@@ -327,13 +326,8 @@ KEPT: dict[str, tuple[int, Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.parametrize("ahead", [0, 1, 2, 256])
 @pytest.mark.parametrize("name", KEPT)
-def test_states_that_nothing_needs_are_dropped(
-    name: str, ahead: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many nodes are looked at one by one."""
-    monkeypatch.setattr(replacement, "_MOST_AHEAD", ahead)
+def test_states_that_nothing_needs_are_dropped(name: str) -> None:
     count, after = KEPT[name]
     assert states_of(after)[0] == count
 

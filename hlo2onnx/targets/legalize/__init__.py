@@ -14,7 +14,7 @@ from functools import partial
 import onnx_ir as oir
 
 from hlo2onnx.errors import Refusal, TranslationError
-from hlo2onnx.ir.code_motion import hoist_invariants, sink_into_branches
+from hlo2onnx.ir.code_motion import hoist_invariants
 from hlo2onnx.ir.facts import Facts
 from hlo2onnx.ir.loop_facts import LoopFacts
 from hlo2onnx.ir.notes import note_rewrite
@@ -97,8 +97,6 @@ def legalize(
     newer = f"use opset {FORM_OPSET} or newer"
     _raise([_refusal(node, why, newer) for node, why in write_forms(graph, builder)])
     remove_unused(graph)
-    if not target.flags.no_outer_values_in_branches:
-        sink_into_branches(graph)
     changes.write(report, all_nodes(graph))
     if nan == "default" and kernels.may_lose_nan(graph):
         report.note(f"{target.name}: Max, Min, Clip and Relu may lose NaN (nan='xla' refuses)")
