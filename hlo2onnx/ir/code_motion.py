@@ -4,12 +4,12 @@ loops and branches too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import onnx_ir as oir
 
 from hlo2onnx.ir.replace import can_replace, detach, replace
-from hlo2onnx.ir.traversal import nodes_in, replace_input, subgraphs, use_count
+from hlo2onnx.ir.traversal import nodes_in, subgraphs, use_count
 from hlo2onnx.ir.values import dtype_of, shape_of
 
 RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike",
@@ -75,8 +75,7 @@ def eliminate_common_subexpressions(
     graph: oir.Graph, outer: dict[Hashable, oir.Node] | None = None
 ) -> int:
     """Removes nodes equal to an earlier node of this graph or of a graph around it; returns how
-    many. Equal stacked outputs of a Loop become one. Random nodes stay, and nodes with such a node
-    in their bodies.
+    many. Random nodes stay, and nodes with such a node in their bodies.
 
     Args:
         outer: The nodes of the graphs around it, by their keys. It is left as it is.
@@ -88,7 +87,6 @@ def eliminate_common_subexpressions(
         inner = subgraphs(node)
         if inner:
             count += sum(eliminate_common_subexpressions(subgraph, seen) for subgraph in inner)
-            count += _share_stacks(node) if node.op_type == "Loop" else 0
         if not is_repeatable(node):
             continue
         key = node_key(node, node.inputs)
@@ -118,8 +116,6 @@ def may_merge(nodes: Iterable[oir.Node]) -> bool:
     Equal nodes read the same values. So only the other readers of one operand are compared.
     """
     for node in nodes:
-        if node.op_type == "Loop" and any(_equal_stacks(node)):
-            return True
         if not is_repeatable(node):
             continue
         inputs = [x for x in node.inputs if x is not None]
@@ -138,45 +134,6 @@ def _are_equal(node: oir.Node, other: oir.Node) -> bool:
         return False
     is_equal = node_key(node, node.inputs) == node_key(other, other.inputs)
     return is_equal and have_equal_bodies(node, other, {})
-
-
-def _share_stacks(loop: oir.Node) -> int:
-    """Replaces outputs of a Loop that stack the same values by the first of them; returns how many
-    outputs are no longer read."""
-    count = 0
-    for output, earlier in _equal_stacks(loop):
-        for reader, position in list(output.uses()):  # a graph's output stays what it is
-            replace_input(reader, position, earlier)
-        count += not output.is_graph_output()
-    return count
-
-
-def _equal_stacks(loop: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
-    """The read outputs of a Loop that stack the same values as an earlier one, and that one."""
-    seen: dict[Hashable, oir.Value] = {}
-    for stacked, output in _stacks(loop):
-        earlier = seen.setdefault(_origin(stacked), output)
-        if earlier is not output and use_count(output):
-            yield output, earlier
-
-
-def _stacks(loop: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
-    """Pairs of a value in the body of a Loop and the output that stacks it."""
-    states = len(loop.inputs) - 2
-    stacked = loop.attributes["body"].as_graph().outputs[1 + states :]
-    return zip(stacked, loop.outputs[states:], strict=True)
-
-
-def _origin(value: oir.Value) -> Hashable:
-    """A key that is equal for stacks of the same value, at any depth, and for copies."""
-    node = value.producer()
-    if node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
-        return _origin(node.inputs[0])
-    if node is not None and node.op_type == "Loop":
-        for stacked, output in _stacks(node):
-            if output is value:
-                return (node, _origin(stacked))
-    return value
 
 
 Pairs = Mapping[oir.Value, oir.Value]

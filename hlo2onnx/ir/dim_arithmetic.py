@@ -86,6 +86,8 @@ def _sign(x: Item) -> Item | None:
 
 
 def _at_least(x: Item, y: Item) -> bool | None:
+    if isinstance(x, int) and isinstance(y, int):
+        return x >= y
     difference = _number(x) - _number(y)
     if is_nonnegative(difference):
         return True
@@ -105,15 +107,11 @@ def _not(verdict: bool | None) -> bool | None:
 
 
 def _greater(x: Item, y: Item) -> Item:
-    if is_nonnegative(_number(x) - _number(y)):
-        return x
-    return y if is_nonnegative(_number(y) - _number(x)) else sympy.Max(x, y)
+    return x if _at_least(x, y) else y if _at_least(y, x) else sympy.Max(x, y)
 
 
 def _less(x: Item, y: Item) -> Item:
-    if is_nonnegative(_number(x) - _number(y)):
-        return y
-    return x if is_nonnegative(_number(y) - _number(x)) else sympy.Min(x, y)
+    return y if _at_least(x, y) else x if _at_least(y, x) else sympy.Min(x, y)
 
 
 FORMULAS: Mapping[str, Function] = {

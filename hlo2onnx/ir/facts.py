@@ -220,8 +220,8 @@ class Facts:
         if node.op_type in _KEEPS_NUMBERS:
             return all(map(self.nan_free, inputs))
         if node.op_type == "Where":
-            chosen = self.nan_free(inputs[1]) or _is_number_test(inputs[0], inputs[1])
-            return chosen and (self.nan_free(inputs[2]) or _is_nan_test(inputs[0], inputs[2]))
+            is_number = self.nan_free(inputs[2]) or _is_nan_test(inputs[0], inputs[2])
+            return is_number and self.nan_free(inputs[1])
         if node.op_type in _MAKES_NAN_OF_INFINITY:
             return all(map(self.finite, inputs))
         return False
@@ -264,21 +264,6 @@ def _is_nan_test(condition: oir.Value, x: oir.Value) -> bool:
     """Whether the condition is IsNaN(x)."""
     node = condition.producer()
     return node is not None and node.op_type == "IsNaN" and node.inputs[0] is x
-
-
-def _is_number_test(condition: oir.Value, x: oir.Value) -> bool:
-    """Whether the condition compares x or its absolute value, which is false for NaN."""
-    node = condition.producer()
-    compared = [] if node is None or node.op_type not in _FALSE_FOR_NAN else present(node.inputs)
-    return any(y is x or _is_magnitude(y, x) for y in compared)
-
-
-def _is_magnitude(y: oir.Value, x: oir.Value) -> bool:
-    node = y.producer()
-    return node is not None and node.op_type == "Abs" and node.inputs[0] is x
-
-
-_FALSE_FOR_NAN = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 
 
 _Answer = TypeVar("_Answer")

@@ -7,7 +7,7 @@ Sums of the latter, and products with powers of two, are exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import ml_dtypes
@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.ranges import MONOTONIC, RangeOf, corners, magnitudes, union
-from hlo2onnx.ir.values import FLOATS, INTEGERS, const_of, dtype_of, present
+from hlo2onnx.ir.values import FLOATS, INTEGERS, dtype_of, present
 
 
 class FloatRange(NamedTuple):
@@ -66,10 +66,9 @@ def float_range_of_node(
         return _cast_range(inputs[0], dtype, int_range, float_range)
     if node.op_type == "Abs":
         return FloatRange(*map(float, magnitudes(*float_range(inputs[0]))))
-    if node.op_type == "Where":
-        return FloatRange(*union(list(_choices(node, dtype, float_range))))
-    if node.op_type == "Concat":
-        return FloatRange(*union([float_range(x) for x in inputs]))
+    if node.op_type in ("Concat", "Where"):
+        chosen = inputs[1:] if node.op_type == "Where" else inputs
+        return FloatRange(*union([float_range(x) for x in chosen]))
     if node.op_type in _SUMS:
         low, high = float_range(inputs[0])
         return FloatRange(0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
@@ -87,58 +86,6 @@ def float_range_of_node(
 
 _ROUNDING = frozenset({"Add", "Mul", "Sub"})
 _SUMS = frozenset({"ReduceMean", "ReduceSum"})
-
-
-def _choices(
-    node: oir.Node, dtype: oir.DataType, float_range: FloatRangeOf
-) -> Iterator[FloatRange]:
-    """Bounds of what a Where takes of each operand. If it compares one of them with a constant, it
-    takes only the numbers on one side."""
-    condition, *values = present(node.inputs)
-    for value, is_true in zip(values, (True, False), strict=True):
-        low, high = float_range(value)
-        limit, is_above = _limit(condition.producer(), value, dtype)
-        if limit is not None and is_above == is_true:
-            high = max(min(high, limit), low)
-        elif limit is not None:
-            low = min(max(low, limit), high)
-        most = _limit_of_magnitude(condition.producer(), value, dtype) if is_true else None
-        if most is not None:
-            low, high = min(max(low, -most), high), max(min(high, most), low)
-        yield FloatRange(low, high)
-
-
-def _limit(
-    compare: oir.Node | None, x: oir.Value, dtype: oir.DataType
-) -> tuple[float | None, bool]:
-    """The number that x is compared with, and whether it is above x where that is true.
-
-    Runtimes may take numbers next to 0 for 0.
-    """
-    if compare is None or compare.op_type not in _BELOW or x not in compare.inputs:
-        return None, False
-    first, second = present(compare.inputs)
-    array = const_of(second if first is x else first)
-    least = float(ml_dtypes.finfo(dtype.numpy()).smallest_normal)
-    if array is None or array.size != 1 or not abs(array.item()) >= least:
-        return None, False
-    return float(array.item()), _BELOW[compare.op_type] == (first is x)
-
-
-def _limit_of_magnitude(
-    compare: oir.Node | None, x: oir.Value, dtype: oir.DataType
-) -> float | None:
-    """The number that |x| is below where a comparison is true."""
-    for operand in present(compare.inputs) if compare is not None else ():
-        maker = operand.producer()
-        if maker is not None and maker.op_type == "Abs" and maker.inputs[0] is x:
-            limit, is_above = _limit(compare, operand, dtype)
-            return limit if is_above and limit is not None and limit >= 0 else None
-    return None
-
-
-_BELOW = {"Less": True, "LessOrEqual": True, "Greater": False, "GreaterOrEqual": False}
-"""Whether the first operand is below the second one where the comparison is true."""
 
 
 def _monotonic(op_type: str, dtype: oir.DataType, ranges: Sequence[FloatRange]) -> FloatRange:

@@ -90,8 +90,6 @@ def range_of_node(node: oir.Node, value: oir.Value, range_of: RangeOf) -> Range:
         found = Range(*union([operand for operand in taken if operand]))
     elif known := complete(operands):
         found = _arithmetic(node.op_type, known) or _digits(node, known)
-        if node.op_type == "Sub":
-            found = _remainder_range(node, range_of) or found
     # A result outside the type would have wrapped, so nothing is known about it.
     return found if found is not None and found.within(*everything) else everything
 
@@ -226,36 +224,6 @@ def _partial(item: Range, count: int) -> Range:
     return Range(min(item.low * count, 0), max(item.high * count, 0))
 
 
-# -- remainders -------------------------------------------------------------------------------
-
-
-def remainder_operands(node: oir.Node) -> tuple[oir.Value, oir.Value] | None:
-    """x and y of a node x - (x / y) * y, the remainder of a truncating division."""
-    if node.op_type != "Sub":
-        return None
-    x, product = node.inputs
-    multiply = product.producer() if product is not None else None
-    if multiply is None or multiply.op_type != "Mul":
-        return None
-    for quotient, y in (multiply.inputs, multiply.inputs[::-1]):
-        divide = quotient.producer() if quotient is not None else None
-        is_division = divide is not None and divide.op_type == "Div"
-        if divide and is_division and x is divide.inputs[0] and y is divide.inputs[1]:
-            return (x, y) if x is not None and y is not None else None
-    return None
-
-
-def _remainder_range(node: oir.Node, range_of: RangeOf) -> Range | None:
-    operands = remainder_operands(node)
-    if operands is None:
-        return None
-    x, y = map(range_of, operands)
-    if x is None or y is None or y.low <= 0:
-        return None
-    most = min(max(abs(x.low), abs(x.high)), y.high - 1)
-    return Range(-most if x.low < 0 else 0, most if x.high > 0 else 0)
-
-
 # -- comparisons ------------------------------------------------------------------------------
 
 
@@ -311,56 +279,44 @@ _SAME_ELEMENTS = frozenset({"Identity", "Reshape", "Squeeze", "Transpose", "Unsq
 def distinct_rows(value: oir.Value, range_of: RangeOf) -> bool:
     """Whether all vectors along the last axis are provably different."""
     dims = static_shape(value)
-    if not dims or dtype_of(value) not in INTEGERS:
-        return False
-    if math.prod(dims[:-1]) <= 1:
-        return True
-    known = known_elements(value)
-    if known is not None:
-        rows = known.reshape(math.prod(dims[:-1]), dims[-1])
-        return len(np.unique(rows, axis=0)) == len(rows)
-    node = value.producer()
-    if node is not None and node.op_type == "Concat":
-        if node.attributes.get_int("axis", 0) == rank_of(value) - 1:
-            # One column that tells all rows apart is enough.
-            return any(distinct_rows(x, range_of) for x in node.inputs if x is not None)
-        return False
-    if dims[-1] == 1:
-        return distinct(value, range_of)
-    if node is not None and node.op_type == "Cast" and node.inputs[0] is not None:
-        return _keeps_apart(node, range_of) and distinct_rows(node.inputs[0], range_of)
-    return False
+    return bool(dims) and distinct(value, range_of, rows=math.prod((dims or ())[:-1]))
 
 
 _DEEPEST = 64
 """Longer chains of ops are not followed."""
 
 
-def distinct(value: oir.Value, range_of: RangeOf, depth: int = _DEEPEST) -> bool:
-    """Whether all elements are provably different."""
-    dims = static_shape(value)
-    if dims is None or dtype_of(value) not in INTEGERS or not depth:
+def distinct(
+    value: oir.Value, range_of: RangeOf, depth: int = _DEEPEST, rows: int | None = None
+) -> bool:
+    """Whether all elements, or so many rows of them, are provably different."""
+    size = size_of(value)
+    if size is None or dtype_of(value) not in INTEGERS or not depth:
         return False
-    if math.prod(dims) <= 1:
+    count = size if rows is None else rows
+    if count <= 1:
         return True
     known = known_elements(value)
     if known is not None:
-        return np.unique(known).size == known.size
+        return len(np.unique(known.reshape(count, -1), axis=0)) == count
     node = value.producer()
-    if node is None:
+    x = None if node is None else node.inputs[0]
+    if node is None or x is None:
         return False
+    if node.op_type == "Cast":
+        return _keeps_apart(node, range_of) and distinct(x, range_of, depth - 1, rows)
+    if count < size:
+        is_last = node.attributes.get_int("axis", 0) == rank_of(value) - 1
+        # One column that tells all rows apart is enough.
+        columns = present(node.inputs) if node.op_type == "Concat" and is_last else []
+        return any(distinct(column, range_of, depth - 1, rows) for column in columns)
     if node.op_type == "Range":
         return True
-    x = node.inputs[0]
-    if x is None:
-        return False
     if node.op_type in _SAME_ELEMENTS:
         return distinct(x, range_of, depth - 1)
-    if node.op_type == "Cast":
-        return _keeps_apart(node, range_of) and distinct(x, range_of, depth - 1)
     if node.op_type == "TopK":
         # Places of the greatest elements of one row.
-        return value is node.outputs[1] and dims[-1] == math.prod(dims)
+        return value is node.outputs[1] and shape_of(value)[-1] == size
     if node.op_type == "Where":
         branch = decided_branch(node, range_of)
         return branch is not None and distinct(branch, range_of, depth - 1)

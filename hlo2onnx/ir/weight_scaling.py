@@ -43,10 +43,6 @@ _FEW_TERMS = 64
 """Terms of a row that are examined first. They usually show that it is not short."""
 
 
-_PIECE = 1 << 16
-"""Elements that are looked at together, so that they stay in the cache."""
-
-
 def channel_rows(node: oir.Node, weights: np.ndarray) -> np.ndarray:
     """The weights of each channel of a Conv, ConvTranspose, Gemm or MatMul, one channel a row.
 
@@ -80,35 +76,12 @@ def keeps_range(rows: np.ndarray, scale: np.ndarray, dtype: np.dtype) -> bool:
 
     Zeros may stay zeros. Infinite and NaN weights and scales are refused.
     """
-    factors = scale.astype(np.float64).reshape(-1, 1)
-    if _is_far_inside(rows, factors.reshape(-1), dtype):
-        return True
+    sizes, magnitudes = np.abs(scale.astype(np.float64).reshape(-1)), np.abs(rows)
+    least = np.where(rows == 0, rows.dtype.type(np.inf), magnitudes).min(axis=1, initial=np.inf)
     with np.errstate(all="ignore"):
-        scaled = rows.astype(np.float64) * factors
-        reach = np.abs(scaled).sum(axis=1)
-        least, most = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
-        small = (np.abs(scaled) < least) & (rows != 0) & (factors != 0)
-        return bool((reach <= most).all() and not small.any())
-
-
-def _is_far_inside(rows: np.ndarray, factors: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether the sizes of all weights show that `keeps_range` is true, which is fast to tell."""
-    if not rows.size:
-        return True
-    columns = rows.T
-    least = np.full(len(rows), np.inf, rows.dtype)
-    most = np.zeros(len(rows), rows.dtype)
-    step = max(1, _PIECE // len(rows))
-    for start in range(0, len(columns), step):
-        piece = np.abs(columns[start : start + step])
-        np.minimum(least, piece.min(axis=0), out=least)
-        np.maximum(most, piece.max(axis=0), out=most)
-    least, most = least.astype(np.float64), most.astype(np.float64)
-    sizes = np.abs(factors)
-    with np.errstate(all="ignore"):
-        is_normal = least * sizes >= 2 * float(np.finfo(dtype).tiny)
-        is_finite = most * sizes * rows.shape[1] <= float(np.finfo(dtype).max) / 2
-    return bool(is_normal.all() and is_finite.all())
+        reach = magnitudes.sum(axis=1, dtype=np.float64) * sizes
+        is_normal = least * sizes >= float(np.finfo(dtype).tiny)
+        return bool(((sizes == 0) | is_normal).all() and (reach <= np.finfo(dtype).max).all())
 
 
 def keeps_digits(rows: np.ndarray, scale: np.ndarray) -> bool:
