@@ -4,12 +4,12 @@ loops and branches too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import onnx_ir as oir
 
 from hlo2onnx.ir.replace import can_replace, detach, replace
-from hlo2onnx.ir.traversal import nodes_in, subgraphs, use_count
+from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.ir.values import dtype_of, shape_of
 
 RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike",
@@ -40,20 +40,6 @@ def hoist_invariants(graph: oir.Graph) -> int:
                     graph.insert_before(loop, node)
                     count += 1
     return count
-
-
-def may_hoist(nodes: Iterable[oir.Node], owners: Mapping[oir.Graph, oir.Node]) -> bool:
-    """Whether `hoist_invariants` moves one of these nodes.
-
-    Args:
-        owners: The node of each body.
-    """
-    for node in nodes:
-        body = node.graph
-        loop = owners.get(body) if isinstance(body, oir.Graph) else None
-        if loop is not None and loop.op_type == "Loop" and _is_fixed(node):
-            return True
-    return False
 
 
 def _is_fixed(node: oir.Node) -> bool:
@@ -103,37 +89,6 @@ def eliminate_common_subexpressions(
     for key in own:  # nodes around this graph and after it do not see its values
         del seen[key]
     return count
-
-
-_MOST_READERS = 64
-"""With more readers, a value does not tell whether two nodes are equal: that would take quadratic
-time."""
-
-
-def may_merge(nodes: Iterable[oir.Node]) -> bool:
-    """Whether `eliminate_common_subexpressions` may merge one of these nodes with another node.
-
-    Equal nodes read the same values. So only the other readers of one operand are compared.
-    """
-    for node in nodes:
-        if not is_repeatable(node):
-            continue
-        inputs = [x for x in node.inputs if x is not None]
-        if not inputs:
-            return True
-        rarest = min(inputs, key=use_count) if len(inputs) > 1 else inputs[0]
-        if use_count(rarest) > _MOST_READERS:
-            return True
-        if use_count(rarest) > 1 and any(_are_equal(node, x) for x in rarest.consumers()):
-            return True
-    return False
-
-
-def _are_equal(node: oir.Node, other: oir.Node) -> bool:
-    if other is node or other.op_type != node.op_type or other.inputs != node.inputs:
-        return False
-    is_equal = node_key(node, node.inputs) == node_key(other, other.inputs)
-    return is_equal and have_equal_bodies(node, other, {})
 
 
 Pairs = Mapping[oir.Value, oir.Value]

@@ -1,8 +1,8 @@
 """What has changed in a graph since it was last looked at.
 
 Rules may take a node that they refused before if something near it has changed. Likewise nodes can
-be removed, hoisted or merged only where something has changed. So little is looked at again after
-a few changes in a large graph.
+be removed only where something has changed. So little is looked at again after a few changes in a
+large graph.
 """
 
 from __future__ import annotations
@@ -12,12 +12,7 @@ from typing import NamedTuple
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.code_motion import (
-    eliminate_common_subexpressions,
-    hoist_invariants,
-    may_hoist,
-    may_merge,
-)
+from hlo2onnx.ir.code_motion import eliminate_common_subexpressions, hoist_invariants
 from hlo2onnx.ir.replace import live_outputs, remove_unread_initializers, remove_unused
 from hlo2onnx.ir.traversal import all_nodes, is_read, nodes_in, subgraphs, use_count
 
@@ -27,9 +22,6 @@ which is everywhere."""
 
 FEW_READERS = 16
 """With more readers, a value does not make these near each other."""
-
-_MOST_COMPARED = 1 / 3
-"""If more of the nodes have changed, all are compared with each other at once."""
 
 
 _State = tuple[object, object, object, object]
@@ -45,8 +37,6 @@ class _Snapshot(NamedTuple):
         owners: The node of each body.
         outputs: What the graph returns.
         changed: The nodes that are new or have another state.
-        moved: The other nodes that are in another graph than before.
-        has_other_bodies: Whether a body is new or returns other values.
         has_unread: Whether nobody reads a node, because of these differences.
     """
 
@@ -54,8 +44,6 @@ class _Snapshot(NamedTuple):
     owners: Mapping[oir.Graph, oir.Node]
     outputs: Sequence[oir.Value]
     changed: Sequence[oir.Node] = ()
-    moved: Sequence[oir.Node] = ()
-    has_other_bodies: bool = False
     has_unread: bool = False
 
 
@@ -98,12 +86,8 @@ class Changes:
         """Hoists nodes out of loops and merges equal ones; returns whether there were any."""
         if self.time == self._searched:
             return False
-        nodes, anywhere = self._since(self._searched)
-        hoisted = merged = 0
-        if anywhere or may_hoist(nodes, self._now.owners):
-            hoisted = hoist_invariants(self._graph)
-        if anywhere or hoisted or may_merge([*nodes, *_around(nodes, self._now.owners)]):
-            merged = eliminate_common_subexpressions(self._graph)
+        hoisted = hoist_invariants(self._graph)
+        merged = eliminate_common_subexpressions(self._graph)
         if hoisted or merged:
             remove_unused(self._graph)
             self.update()
@@ -128,15 +112,6 @@ class Changes:
         """The node of each body."""
         return self._now.owners
 
-    def _since(self, time: int) -> tuple[list[oir.Node], bool]:
-        """The nodes that have changed or moved after this time, and whether other nodes may be
-        hoisted or merged because of it, or most have changed."""
-        history, states = self._history[time:], self._now.states
-        found = {node: None for one in history for node in (*one.changed, *one.moved)}
-        nodes = [node for node in found if node in states]
-        are_many = len(nodes) > _MOST_COMPARED * len(states)
-        return nodes, are_many or any(one.has_other_bodies for one in history)
-
     def _keep(self, found: _Snapshot) -> None:
         self._now = found
         self._history.append(found._replace(states={}, owners={}))
@@ -147,10 +122,9 @@ def _snapshot(graph: oir.Graph, before: _Snapshot) -> _Snapshot:
     """The nodes of a graph, and how they differ from those before."""
     states: dict[oir.Node, _State] = {}
     owners: dict[oir.Graph, oir.Node] = {}
-    changed, moved = list[oir.Node](), list[oir.Node]()
+    changed = list[oir.Node]()
     results = tuple(graph.outputs)
-    has_other_bodies = results != before.outputs
-    has_unread = has_other_bodies and not _all_read(graph)
+    has_unread = results != before.outputs and not _all_read(graph)
     for node in all_nodes(graph):
         known, inputs, made, place = before.states.get(node), node.inputs, node.outputs, node.graph
         readers = use_count(made[0]) if len(made) == 1 else tuple(map(use_count, made))
@@ -169,14 +143,13 @@ def _snapshot(graph: oir.Graph, before: _Snapshot) -> _Snapshot:
         if known == state:
             continue
         if known is not None and known[:2] == state[:2] and not node.attributes.data:
-            moved.append(node)
-            continue
+            continue  # it is in another graph
         changed.append(node)
         has_unread = has_unread or not is_read(node)
         if bodies and (known is None or known[2:] != state[2:]):
-            has_other_bodies = True  # what they no longer return may be read by nobody
+            # What they no longer return may be read by nobody.
             has_unread = has_unread or not all(map(_all_read, bodies))
-    return _Snapshot(states, owners, results, changed, moved, has_other_bodies, has_unread)
+    return _Snapshot(states, owners, results, changed, has_unread)
 
 
 def _all_read(graph: oir.Graph) -> bool:

@@ -12,7 +12,6 @@ import onnx_ir as oir
 import pytest
 from against_xla import Run, against_xla
 from loop_graphs import loop
-from lowered_loops import loops
 from rewriting import model_of
 from rule_names import LOOP_RULE_NAMES
 
@@ -27,11 +26,6 @@ X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
 def against_jax(function: Callable[..., Any], *arguments: Any) -> Run:
     text = jax.jit(function).lower(*arguments).as_text()
     return against_xla(text, *arguments, without=LOOP_RULE_NAMES).close()
-
-
-def outputs(run: Run) -> list[int]:
-    """How many outputs each loop has, outer before inner."""
-    return [len(loop.outputs) for loop in loops(run)]
 
 
 def test_equal_nodes() -> None:
