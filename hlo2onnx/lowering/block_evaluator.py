@@ -35,9 +35,7 @@ def _shifted(
 
 _NUMBERS: Mapping[str, Callable[..., np.ndarray]] = {
     "add": np.add,
-    "and": np.bitwise_and,
     "convert": lambda x: x,
-    "multiply": np.multiply,
     "or": np.bitwise_or,
     "shift_left": lambda x, amount: _shifted(np.left_shift, x, amount),
     "shift_right_logical": lambda x, amount: _shifted(np.right_shift, x, amount),
