@@ -13,7 +13,6 @@ from typing import Final
 import onnx_ir as oir
 
 from hlo2onnx.ir.facts import Facts
-from hlo2onnx.ir.float_ranges import FloatRange
 from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.ranges import Range, range_of_type, union
 from hlo2onnx.ir.replace import state_count
@@ -87,37 +86,6 @@ class LoopFacts(Facts):
         if node is not None and node.op_type in _WITH_BODIES:
             return self._of_result(value, node)
         return super()._int_range(value)
-
-    def _float_range(self, value: oir.Value) -> FloatRange:
-        sources = self._sources(value)
-        if sources is None:
-            return super()._float_range(value)
-        return FloatRange(*union(list(map(self.float_range, sources))))
-
-    def _is_nan_free(self, value: oir.Value) -> bool:
-        sources = self._sources(value)
-        return super()._is_nan_free(value) if sources is None else all(map(self.nan_free, sources))
-
-    def _is_above_minus_infinity(self, value: oir.Value) -> bool:
-        sources = self._sources(value)
-        if sources is None:
-            return super()._is_above_minus_infinity(value)
-        return all(map(self.above_minus_infinity, sources))
-
-    def _sources(self, value: oir.Value) -> list[oir.Value] | None:
-        """The values of which a row that a Scan reads, or a result of an If, is one; None for
-        other values."""
-        node = value.producer()
-        if node is not None:
-            place = value.index()
-            assert place is not None
-            is_branch = node.op_type == "If"
-            return [branch.outputs[place] for branch in subgraphs(node)] if is_branch else None
-        owner, body, index = self._places.get(value, (None, None, 0))
-        if owner is None or body is None or owner.graph is None or owner.op_type != "Scan":
-            return None
-        rows = owner.inputs[index]
-        return None if rows is None or value in _states_of(owner, body) else [rows]
 
     def _is_outer(self, node: oir.Node) -> bool:
         """Whether a node stands around the loop whose states have assumed ranges."""

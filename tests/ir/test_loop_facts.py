@@ -6,7 +6,6 @@ import onnx
 import onnx_ir as oir
 import pytest
 
-from hlo2onnx.ir.float_ranges import FloatRange
 from hlo2onnx.ir.loop_facts import LoopFacts
 from hlo2onnx.ir.ranges import Range, range_of_type
 
@@ -154,17 +153,3 @@ def test_counters_of_a_scan() -> None:
             " => (int32 t) {t = Add(s, k)}> (z, r)}"
         )
         assert result(text) == Range(5, 11)
-
-
-def test_floats_of_branches_and_rows() -> None:
-    """Each branch is a source of the result; a row of a Scan is of its operand."""
-    text = (
-        "g (bool c, float[3] m) => (float[3] y, float[3] w) {r = Sigmoid(m)"
-        " y = If (c) <then_branch = a () => (float[3] p) {p = Erf(m)}, else_branch = b ()"
-        " => (float[3] q) {q = Sigmoid(r)}> w = Scan <num_scan_inputs = 1,"
-        " body = step (float v) => (float u) {u = Identity(v)}> (r)}"
-    )
-    facts, main = facts_of(text)
-    row = main[2].attributes["body"].as_graph().inputs[0]
-    assert facts.float_range(row) == FloatRange(0.0, 1.0)
-    assert facts.float_range(main.outputs[0]) == FloatRange(-1.0, 1.0)
