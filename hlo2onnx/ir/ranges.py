@@ -317,10 +317,8 @@ def distinct(
     if node.op_type == "TopK":
         # Places of the greatest elements of one row.
         return value is node.outputs[1] and shape_of(value)[-1] == size
-    if node.op_type == "Where":
-        branch = decided_branch(node, range_of)
-        return branch is not None and distinct(branch, range_of, depth - 1)
-    return _shifted_apart(node, range_of, depth)
+    branch = decided_branch(node, range_of) if node.op_type == "Where" else None
+    return branch is not None and distinct(branch, range_of, depth - 1)
 
 
 def _keeps_apart(cast: oir.Node, range_of: RangeOf) -> bool:
@@ -329,16 +327,3 @@ def _keeps_apart(cast: oir.Node, range_of: RangeOf) -> bool:
     assert x is not None
     known = range_of(x)
     return known is not None and known.within(*range_of_type(dtype_of(cast.outputs[0])))
-
-
-def _shifted_apart(node: oir.Node, range_of: RangeOf, depth: int) -> bool:
-    """Whether the node is distinct + scalar or distinct - scalar. Wrapping keeps elements
-    different."""
-    if node.op_type not in ("Add", "Sub"):
-        return False
-    total = size_of(node.outputs[0])
-    for x, by in (node.inputs, node.inputs[::-1]):
-        assert x is not None and by is not None
-        if size_of(by) == 1 and size_of(x) == total:
-            return distinct(x, range_of, depth - 1)
-    return False
