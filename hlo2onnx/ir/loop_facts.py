@@ -147,7 +147,10 @@ class LoopFacts(Facts):
         for left in reversed(range(_ROUNDS)):
             # No state leaves the range of its type.
             states = {x: y for x, y in states.items() if ranges[x] != range_of_type(dtype_of(x))}
-            found = self._after_a_trip(body, ranges, states)
+            inner = self._assuming(body, ranges)
+            found = {
+                x: inner.int_range(y) or range_of_type(dtype_of(x)) for x, y in states.items()
+            }
             if all(found[x].within(*ranges[x]) for x in states):
                 break
             for x in states:
@@ -172,7 +175,11 @@ class LoopFacts(Facts):
         is_loop = node.op_type == "Loop"
         trips = self._trip(node).high + 1 if is_loop else _length_of_scan(node)
         going = body.outputs[0] if is_loop else None
-        within = self._of_any_states(body, states, starts)
+        # What the condition compares may depend on states whose ranges are not known yet.
+        within = self._assuming(body, {
+            x: starts[x] if origin(after) is x else range_of_type(dtype_of(x))
+            for x, after in states.items()
+        })  # fmt: skip
         for x, after in states.items():
             step = _step_of(x, after)
             if step is None or not trips:
@@ -189,33 +196,6 @@ class LoopFacts(Facts):
             if last.within(*range_of_type(dtype_of(x))):
                 found[x], self._tops[x] = last, top
         return found
-
-    def _of_any_states(
-        self,
-        body: oir.Graph,
-        states: Mapping[oir.Value, oir.Value],
-        starts: Mapping[oir.Value, Range],
-    ) -> LoopFacts:
-        """Facts that hold in every trip, before the ranges of the states are known.
-
-        What the condition compares may depend on these states.
-        """
-        return self._assuming(body, {
-            x: starts[x] if origin(after) is x else range_of_type(dtype_of(x))
-            for x, after in states.items()
-        })  # fmt: skip
-
-    def _after_a_trip(
-        self,
-        body: oir.Graph,
-        ranges: Mapping[oir.Value, Range],
-        states: Mapping[oir.Value, oir.Value],
-    ) -> dict[oir.Value, Range]:
-        """The ranges of the next states, if those of the states are right."""
-        inner = self._assuming(body, ranges)
-        return {
-            x: inner.int_range(after) or range_of_type(dtype_of(x)) for x, after in states.items()
-        }
 
     def _assuming(self, body: oir.Graph, ranges: Mapping[oir.Value, Range]) -> LoopFacts:
         """The facts that follow if these ranges of the states of a body are right. What is around
