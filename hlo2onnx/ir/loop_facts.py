@@ -148,9 +148,7 @@ class LoopFacts(Facts):
             # No state leaves the range of its type.
             states = {x: y for x, y in states.items() if ranges[x] != range_of_type(dtype_of(x))}
             inner = self._assuming(body, ranges)
-            found = {
-                x: inner.int_range(y) or range_of_type(dtype_of(x)) for x, y in states.items()
-            }
+            found = {x: inner.int_range(y) or range_of_type(dtype_of(x)) for x, y in states.items()}
             if all(found[x].within(*ranges[x]) for x in states):
                 break
             for x in states:
