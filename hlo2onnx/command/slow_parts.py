@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as oir
 
 from hlo2onnx.ir.functions import each_graph
-from hlo2onnx.ir.loop_counters import exact_trips
+from hlo2onnx.ir.loop_facts import exact_trips
 from hlo2onnx.ir.op_families import LOOPS
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.lowering.context import Expansion

@@ -17,7 +17,7 @@ from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.ranges import Range, range_of_type, union
 from hlo2onnx.ir.replace import state_count
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
-from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, shape_of
+from hlo2onnx.ir.values import INTEGERS, const_number, const_of, dtype_of, origin, shape_of
 
 _ROUNDS: Final = 4
 """How often the ranges of the states may grow before they are those of their types."""
@@ -249,6 +249,25 @@ def _step_of(x: oir.Value, after: oir.Value) -> int | None:
         return None
     step = int(array.reshape(()))
     return step if node.op_type == "Add" else -step
+
+
+def exact_trips(node: oir.Node) -> int | None:
+    """The number of trips of a Loop or Scan that nothing ends early, if it is known."""
+    if node.op_type == "Scan":
+        return _length_of_scan(node) or None
+    (body,) = subgraphs(node)
+    count, going = node.inputs[:2]
+    number = None if count is None else const_number(count)
+    if number is None or not _is_true(going) or number < 0:
+        return None
+    again = origin(body.outputs[0])
+    return int(number) if again is body.inputs[1] or _is_true(again) else None
+
+
+def _is_true(condition: oir.Value | None) -> bool:
+    """Whether a condition of a loop is missing, or a constant that is true."""
+    array = const_of(condition)
+    return condition is None or (array is not None and bool(array.all()))
 
 
 def _length_of_scan(scan: oir.Node) -> int:

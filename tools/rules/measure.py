@@ -15,7 +15,7 @@ import onnx_ir as oir
 import onnxruntime
 
 import hlo2onnx
-from hlo2onnx.ir.loop_counters import exact_trips
+from hlo2onnx.ir.loop_facts import exact_trips
 from hlo2onnx.ir.traversal import subgraphs
 from tools.bench.timing import medians
 
