@@ -120,7 +120,6 @@ def test_handlers_ask_the_table(tmp_path: Path) -> None:
 def test_what_is_not_probed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = {trial.flag for trial in FLAG_TRIALS}
     monkeypatch.setattr(probe_kernels, "harmful_fusions", lambda *_: {})
-    monkeypatch.setattr(probe_kernels, "inlines_branches", lambda _: True)
     monkeypatch.setattr(
         probe_kernels, "measured_flags", lambda _: [(flag, "wrong") for flag in measured]
     )
@@ -137,8 +136,9 @@ def test_what_is_not_probed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [key for key in known if key not in table] == []
     assert (table["costs"], table["slow_rnn"]) == (known["costs"], known["slow_rnn"])
     assert {"about", "costs", "default_opset", *(field.name for field in fields(Flags))} == {
-        "inlines_branches", *measured, *probe_kernels.KEPT,
-    }  # fmt: skip
+        *measured,
+        *probe_kernels.KEPT,
+    }
 
 
 def test_the_standard_can_be_extended(tmp_path: Path) -> None:

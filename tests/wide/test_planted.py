@@ -12,7 +12,7 @@ from tools.model_mutation.bisected import tried
 pytestmark = pytest.mark.wide
 
 
-@pytest.mark.parametrize("name", ["newton", "branches_in_scan", "loop_in_loop", "complex_numbers"])
+@pytest.mark.parametrize("name", ["control_flow", "sorting", "images", "complex_numbers"])
 def test_the_changed_node_is_named(name: str) -> None:
     outcomes = list(tried(f"small_{name}", 2, seed=1))
     assert len(outcomes) == 2

@@ -1,12 +1,34 @@
-"""case, if and calls."""
+"""case, if and calls, and the steps of blocks of control flow."""
 
 from __future__ import annotations
 
-from tools.fuzzing.blocks import anything, as_result, convert_results, some_steps, within
 from tools.fuzzing.builder import Builder, Unsuitable
-from tools.fuzzing.elementwise import _together
+from tools.fuzzing.elements import ALL, SMALL_FLOATS
 from tools.fuzzing.indices import filled, start
-from tools.fuzzing.program import Block, Quality, Type, Value, comparing
+from tools.fuzzing.program import Block, Grid, Quality, Type, Value, together
+
+
+def some_steps(b: Builder, count: int) -> None:
+    """So many steps of a block, or fewer where not that many fit."""
+    made = 0
+    for _ in range(4 * count):
+        (step,) = b.rng.choices(list(b.body), list(b.body.values()))
+        made += b.attempt(step)
+        if made == count:
+            break
+
+
+def anything(b: Builder) -> Value:
+    """A value of any type."""
+    elements = ALL + SMALL_FLOATS if b.rng.random() < 0.12 else ALL
+    return b.operand(elements, range(5), quality=Quality.CLOSE)
+
+
+def within(grid: Grid | None, around: Grid | None) -> bool:
+    """Whether one grid holds all numbers of the other."""
+    if around is None:
+        return True
+    return grid is not None and grid.bound <= around.bound and grid.bits <= around.bits
 
 
 def case(b: Builder) -> None:
@@ -19,8 +41,7 @@ def if_(b: Builder) -> None:
     condition = b.like(Type("i1", ()))
     if b.rng.random() < 0.5:
         sides = [start(b, "i32", 6), filled(b, Type("i32", ()), b.rng.randint(-2, 7))]
-        text = comparing(b.rng.choice(["LT", "LE", "GT", "GE", "EQ", "NE"]), "i32")
-        (condition,) = b.step("compare", sides, [(condition.type, Quality.BITS, None)], text)
+        condition = b.compare(b.rng.choice(["LT", "LE", "GT", "GE", "EQ", "NE"]), *sides)
     _branch(b, "if", condition, 2)
 
 
@@ -37,13 +58,12 @@ def _branch(b: Builder, name: str, operand: Value, count: int) -> None:
             values = [b.like(model.type, Quality.CLOSE) for model in models]
             blocks.append(b.ended([], values))
             returned.append(values)
-    together = [_together(*values) for values in zip(*returned, strict=True)]
     made = [
-        (model.type, quality, grid)
-        for model, (quality, grid, _) in zip(models, together, strict=True)
+        (model.type, *together(*values)[:2])
+        for model, values in zip(models, zip(*returned, strict=True), strict=True)
     ]
     scale = max(value.scale for values in returned for value in values)
-    convert_results(b, b.step(name, [operand], made, scale=scale, blocks=blocks))
+    b.step(name, [operand], made, scale=scale, blocks=blocks)
 
 
 def call(b: Builder) -> None:
@@ -57,12 +77,12 @@ def call(b: Builder) -> None:
             raise Unsuitable
         results = b.rng.choices(b.visible, k=b.rng.choice([1, 1, 2]))
         block = b.ended(arguments, results, symbol)
-    made = [as_result(value) for value in results]
+    made = [value.made for value in results]
     scale = max(value.scale for value in results)
-    convert_results(b, b.step("func.call", operands, made, scale=scale, blocks=[block]))
+    b.step("func.call", operands, made, scale=scale, blocks=[block])
     if b.rng.random() < 0.3:
         again = [_in_place_of(b, operand) for operand in operands]
-        convert_results(b, b.step("func.call", again, made, scale=scale, blocks=[block]))
+        b.step("func.call", again, made, scale=scale, blocks=[block])
 
 
 def _in_place_of(b: Builder, x: Value) -> Value:

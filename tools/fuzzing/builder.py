@@ -22,13 +22,27 @@ from tools.fuzzing.elements import (
     NUMPY,
     PART,
     SMALL_FLOATS,
-    SMALL_INTEGERS,
     random_array,
 )
-from tools.fuzzing.program import Block, Grid, Program, Quality, Step, Type, Value
+from tools.fuzzing.program import (
+    Block,
+    Grid,
+    Made,
+    Program,
+    Quality,
+    Step,
+    Type,
+    Value,
+    comparing,
+    ints,
+)
 
 MAX_SIZE = 150
 MAX_INPUTS = 4
+
+
+Steps = Mapping[Callable[["Builder"], None], int]
+"""Steps that programs or blocks consist of, with weights."""
 
 
 class Unsuitable(Exception):  # noqa: N818  (not an error: another op is tried)
@@ -67,7 +81,7 @@ class Builder:
         self._main = self.steps
         self.isolated = False
         self.trips = 1
-        self.body: Mapping[Callable[[Builder], None], int] = {}
+        self.body: Steps = {}
         self.is_small = False
 
     def program(self) -> Program:
@@ -154,7 +168,7 @@ class Builder:
         self,
         name: str,
         operands: Sequence[Value],
-        results: Sequence[tuple[Type, Quality, Grid | None]],
+        results: Sequence[Made],
         attributes: str = "",
         region: str = "",
         scale: float = 0.0,
@@ -178,7 +192,7 @@ class Builder:
 
     def result(
         self, element: str, shape: Sequence[int], grid: Grid | None, inexact: bool = False
-    ) -> tuple[Type, Quality, Grid | None]:
+    ) -> Made:
         """What a step's result is: exact if its grid fits the element type, or if it is no float.
 
         Args:
@@ -285,32 +299,49 @@ class Builder:
 
     def leaf(self, type_: Type, kind: str | None = None) -> Value:
         """A new input or constant, or an iota or a broadcast scalar."""
-        if kind not in ("small", "exponent"):
+        if kind != "exponent":
             kind = "grid" if self.exact else kind or "special"
-        if type_.element in SMALL_INTEGERS:
-            wide = self.leaf(Type("i8" if type_.element == "i4" else "ui8", type_.shape), "small")
-            return self.step("convert", [wide], [(type_, Quality.BITS, None)])[0]
         choice = self.rng.random()
-        moderate = kind != "special"
         grid = Grid(GRID_BOUND, GRID_BITS) if kind == "grid" and has_grid(type_.element) else None
         if choice < 0.1 and type_.shape and type_.element not in (*BOOL, *SMALL_FLOATS):
-            return self._iota(type_)
+            axis = self.rng.randrange(len(type_.shape))
+            return self.iota(type_, axis, Grid(8, 0) if has_grid(type_.element) else None)
         if choice < 0.2 and type_.shape:
-            scalar = self.leaf(Type(type_.element, ()), kind)
-            made = [(type_, scalar.quality, scalar.grid)]
-            text = "broadcast_dimensions = array<i64>"
-            return self.step("broadcast_in_dim", [scalar], made, text, moderate=scalar.moderate)[0]
+            return self.spread(self.leaf(Type(type_.element, ()), kind), type_)
         shape = () if self.rng.random() < 0.3 else type_.shape
-        is_constant = choice < 0.4 or self.inputs >= MAX_INPUTS or self.isolated
-        array = random_array(self.rng, type_.element, shape if is_constant else type_.shape, kind)
-        array = np.broadcast_to(array, type_.shape)
-        name = "constant" if is_constant else ""
+        array = random_array(self.rng, type_.element, shape, kind)
+        return self.given(type_, array, grid, choice < 0.4, moderate=kind != "special")
+
+    def given(
+        self,
+        type_: Type,
+        array: np.ndarray,
+        grid: Grid | None = None,
+        constant: bool = False,
+        moderate: bool = False,
+    ) -> Value:
+        """These elements, or one number everywhere: an input, where another one may be."""
+        name = "constant" if constant or self.inputs >= MAX_INPUTS or self.isolated else ""
+        array = np.broadcast_to(array.astype(NUMPY[type_.element]), type_.shape)
         return self.step(name, [], [(type_, Quality.BITS, grid)], moderate=moderate, array=array)[0]
 
-    def _iota(self, type_: Type) -> Value:
-        axis = self.rng.randrange(len(type_.shape))
-        grid = Grid(8, 0) if has_grid(type_.element) else None
-        return self.iota(type_, axis, grid)
+    def scalar(self, element: str, number: complex, grid: Grid | None = None) -> Value:
+        """A constant number."""
+        return self.given(Type(element, ()), np.array(number), grid, constant=True, moderate=True)
+
+    def compare(self, direction: str, x: Value, y: Value) -> Value:
+        """The comparison of two values."""
+        made = [(Type("i1", x.type.shape), Quality.BITS, None)]
+        return self.step("compare", [x, y], made, comparing(direction, x.type.element))[0]
+
+    def spread(self, x: Value, type_: Type, axes: Sequence[int] = ()) -> Value:
+        """x along these axes of a larger tensor, again and again along the others."""
+        text = f"broadcast_dimensions = {ints(axes)}"
+        made = [(type_, x.quality, x.grid)]
+        (value,) = self.step("broadcast_in_dim", [x], made, text, "", x.scale, x.moderate)
+        if x.index in self.known and not axes:
+            self.known[value.index] = np.broadcast_to(self.known[x.index], type_.shape)
+        return value
 
     def iota(self, type_: Type, axis: int, grid: Grid | None = None) -> Value:
         """0, 1, 2, ... along an axis."""

@@ -1,11 +1,15 @@
-"""Elementwise steps."""
+"""Elementwise steps, those of CHLO among them, and formulas that runtimes fuse."""
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tools.fuzzing.builder import Builder, Unsuitable, fits
+import numpy as np
+
+from tools.fuzzing.builder import Builder, Steps, Unsuitable, fits
 from tools.fuzzing.elements import (
     BOOL,
     COMMON_FLOATS,
@@ -19,65 +23,132 @@ from tools.fuzzing.elements import (
     WIDTH,
     integer_range,
 )
-from tools.fuzzing.program import Grid, Quality, Type, Value, comparing
+from tools.fuzzing.program import Grid, Made, Quality, Type, Value, comparing, ints, together
 
 REAL = INTEGERS + COMMON_FLOATS
 NUMBERS = REAL + COMPLEX
 
-_UNARY_FLOAT = ["cbrt", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one",
-                "logistic", "rsqrt", "sine", "sqrt", "tan", "tanh"]  # fmt: skip
-_UNARY_COMPLEX = ["cosine", "exponential", "exponential_minus_one", "log", "log_plus_one",
-                  "logistic", "rsqrt", "sine", "sqrt", "tan", "tanh", "abs", "sign"]  # fmt: skip
-_ROUNDING = ["ceil", "floor", "round_nearest_afz", "round_nearest_even"]
+# -- ops that take one type ----------------------------------------------------------------------
 
 
-def _grid2(x: Value, y: Value, name: str) -> Grid | None:
-    if x.grid is None or y.grid is None:
+@dataclass(frozen=True)
+class Op:
+    """Ops alike.
+
+    Attributes:
+        names: Separated by spaces.
+        elements: The element types that they take.
+        operands: How many, all of one type.
+        rounds: Whether floats on no grid are rounded.
+        result: Element type of the result; "" for the operands' own.
+        quality: What the operands must be.
+        scale: Near their zeros XLA is no better than this.
+    """
+
+    names: str
+    elements: tuple[str, ...]
+    operands: int
+    rounds: bool = False
+    result: str = ""
+    quality: Quality = Quality.EQUAL
+    scale: float = 0.0
+
+    def __call__(self, b: Builder) -> None:
+        """Makes a step of one of them."""
+        name = b.rng.choice(self.names.split())
+        values = [b.operand(self.elements, quality=self.quality)]
+        values += [b.like(values[0].type, self.quality) for _ in range(self.operands - 1)]
+        if _is_xlas_own(b, name, values):
+            raise Unsuitable
+        if self.rounds and name not in ("add", "subtract"):
+            values = [away_from_edges(b, value) for value in values]
+        element, shape = values[0].type.element, values[0].type.shape
+        if name == "abs" and element in COMPLEX:
+            element = PART[element]
+        grid = grid_of(name, *values)
+        made = b.result(self.result or element, shape, grid, inexact=self.rounds)
+        b.step(name, values, [made], scale=self.scale)
+
+
+def _is_xlas_own(b: Builder, name: str, values: Sequence[Value]) -> bool:
+    """Whether XLA gives something else than the specification: it takes max(low, clamp(low, x,
+    high)) for the latter, where high may be less than low; in a block it counts 48 zeros less."""
+    if name in ("maximum", "minimum"):
+        return any(b.is_result_of("clamp", value) for value in values)
+    return name == "count_leading_zeros" and b.depth > 0
+
+
+def grid_of(name: str, *values: Value) -> Grid | None:
+    """The grid of a result."""
+    _, grid, _ = together(*values)
+    if grid is None:
         return None
-    one, two = x.grid, y.grid
-    if name == "multiply":
-        terms = 2 if x.type.element in COMPLEX else 1
-        return Grid(terms * one.bound * two.bound, one.bits + two.bits)
-    bound = one.bound + two.bound if name in ("add", "subtract") else max(one.bound, two.bound)
-    return Grid(bound, max(one.bits, two.bits))
+    terms = 2 if values[0].type.element in COMPLEX else 1
+    if name in ("add", "subtract"):
+        return Grid(2 * grid.bound, grid.bits)
+    if name in ("multiply", "chlo.square"):
+        return Grid(terms * grid.bound**2, 2 * grid.bits)
+    if name == "sign":
+        return Grid(1, 0)
+    if name in ("ceil", "floor") or name.startswith("round_"):
+        return Grid(math.ceil(grid.bound), 0)
+    return grid if name in ("abs", "negate", "maximum", "minimum") else None
 
 
-def arithmetic(b: Builder) -> None:
-    name = b.rng.choice(["add", "subtract", "multiply"])
-    elements = NUMBERS if name == "subtract" or b.rng.random() < 0.9 else BOOL
-    x = b.operand(elements)
-    y = b.like(x.type)
-    if name == "add" and elements is BOOL and not (b.is_input(x) and b.is_input(y)):
-        # XLA folds true + true of values it knows to false, and computes true at run time.
-        raise Unsuitable
-    if name == "multiply":
-        x, y = _away_from_edges(b, x), _away_from_edges(b, y)
-    result = b.result(x.type.element, x.type.shape, _grid2(x, y, name), inexact=True)
-    b.step(name, [x, y], [result])
+def away_from_edges(b: Builder, x: Value) -> Value:
+    """Complex numbers on a grid: with infinities and NaN every formula gives something else."""
+    return x if x.grid is not None or x.type.element not in COMPLEX else b.leaf(x.type, "grid")
 
 
-def extreme(b: Builder) -> None:
-    name = b.rng.choice(["maximum", "minimum"])
-    x = b.operand(REAL + BOOL)
-    y = b.like(x.type)
-    if b.is_result_of("clamp", x) or b.is_result_of("clamp", y):
-        # XLA takes max(low, clamp(low, x, high)) for the latter, where high may be less than low.
-        raise Unsuitable
-    result = b.result(x.type.element, x.type.shape, _grid2(x, y, name))
-    b.step(name, [x, y], [result])
+_BITS = Quality.BITS
+_OF_BOTH = (
+    "cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan tanh"
+)
+_CHLO_OF_BOTH = "chlo.acos chlo.acosh chlo.asin chlo.asinh chlo.atan chlo.atanh chlo.cosh chlo.sinh"
+_CHLO = f"{_CHLO_OF_BOTH} chlo.bessel_i1e chlo.erf chlo.erf_inv chlo.erfc"
+_SHIFTS = "shift_left shift_right_arithmetic shift_right_logical"
+
+arithmetic = Op("add subtract multiply", NUMBERS, 2, rounds=True)
+extreme = Op("maximum minimum", REAL + BOOL, 2)
+logical = Op("and or xor", INTEGERS + BOOL, 2)
+shift = Op(_SHIFTS, INTEGERS, 2)
+bit_count = Op("popcnt count_leading_zeros", INTEGERS, 1)
+sign_like = Op("abs negate sign", SIGNED + COMMON_FLOATS, 1)
+rounding = Op("ceil floor round_nearest_afz round_nearest_even", COMMON_FLOATS, 1)
+transcendental = Op(f"cbrt {_OF_BOTH}", COMMON_FLOATS, 1, rounds=True, quality=_BITS)
+OPS: Steps = {
+    arithmetic: 6,
+    extreme: 3,
+    logical: 2,
+    Op("multiply", BOOL, 2): 1,
+    Op("not", INTEGERS + BOOL, 1): 1,
+    shift: 1,
+    bit_count: 1,
+    sign_like: 2,
+    Op("negate", INTEGERS + COMPLEX, 1): 1,
+    rounding: 2,
+    transcendental: 4,
+    Op(f"abs sign {_OF_BOTH}", COMPLEX, 1, rounds=True, quality=_BITS): 1,
+    Op("is_finite", COMMON_FLOATS, 1, result="i1"): 1,
+}
+CHLO_OPS: Steps = {
+    Op(_CHLO, COMMON_FLOATS, 1, rounds=True, quality=_BITS): 5,
+    Op("chlo.digamma chlo.lgamma", COMMON_FLOATS, 1, rounds=True, quality=_BITS, scale=1.0): 1,
+    Op(_CHLO_OF_BOTH, COMPLEX, 1, rounds=True, quality=_BITS): 1,
+    Op("chlo.is_inf chlo.is_neg_inf chlo.is_pos_inf", COMMON_FLOATS, 1, result="i1"): 1,
+    Op("chlo.square", COMMON_FLOATS + COMPLEX, 1, rounds=True): 1,
+    Op("chlo.next_after", COMMON_FLOATS, 2, quality=_BITS): 1,
+}
+
+# -- the others ------------------------------------------------------------------------------------
+
+_DIVISIONS = {"divide": NUMBERS, "remainder": REAL, "power": NUMBERS, "atan2": COMMON_FLOATS}
 
 
 def division(b: Builder) -> None:
-    name = b.rng.choice(["divide", "divide", "remainder"])
-    _inexact_pair(b, name, NUMBERS if name == "divide" else REAL)
-
-
-def power(b: Builder) -> None:
-    _inexact_pair(b, "power", NUMBERS)
-
-
-def _inexact_pair(b: Builder, name: str, elements: Sequence[str]) -> None:
-    x = b.operand(elements, quality=Quality.BITS)
+    """A quotient, a remainder, a power or an angle."""
+    name = b.rng.choice(["divide", *_DIVISIONS])
+    x = b.operand(_DIVISIONS[name], quality=Quality.BITS)
     # Newer XLA takes x / x for 1 without a look at x, also where they are equal constants. But it
     # folds 0 / 0 to -1 where these are scalars.
     if name == "divide" and x.type.element in INTEGERS and b.is_result_of("constant", x):
@@ -88,7 +159,7 @@ def _inexact_pair(b: Builder, name: str, elements: Sequence[str]) -> None:
         # power(0, -1) for 1 / 0, which is -1, or, where it folds constants, for 0.
         y = b.leaf(x.type, "exponent")
     if x.type.element in COMPLEX:
-        x, y = _away_from_edges(b, x), _away_from_edges(b, y)
+        x, y = away_from_edges(b, x), away_from_edges(b, y)
     elif name == "divide" and x.type.element in FLOATS and not b.is_input(y):
         # XLA and the model multiply by 1 / y if y is a constant, even if that is no normal number.
         y = b.leaf(x.type, "moderate")
@@ -98,62 +169,6 @@ def _inexact_pair(b: Builder, name: str, elements: Sequence[str]) -> None:
     b.step(name, [x, y], [(type_, quality, grid)])
 
 
-def _away_from_edges(b: Builder, x: Value) -> Value:
-    """Complex numbers on a grid: with infinities and NaN every formula gives something else."""
-    return x if x.grid is not None or x.type.element not in COMPLEX else b.leaf(x.type, "grid")
-
-
-def _same_type(
-    names: Sequence[str], elements: Sequence[str], count: int
-) -> Callable[[Builder], None]:
-    """A step that makes integers or booleans of so many operands of their type."""
-
-    def make(b: Builder) -> None:
-        name = b.rng.choice(names)
-        if name == "count_leading_zeros" and b.depth:
-            raise Unsuitable  # XLA folds that of -1 in i16 to -48
-        x = b.operand(elements)
-        operands = [x, *(b.like(x.type) for _ in range(count - 1))]
-        b.step(name, operands, [b.result(x.type.element, x.type.shape, None)])
-
-    return make
-
-
-_SHIFTS = ("shift_left", "shift_right_arithmetic", "shift_right_logical")
-logical = _same_type(("and", "or", "xor"), INTEGERS + BOOL, 2)
-logical_not = _same_type(("not",), INTEGERS + BOOL, 1)
-shift = _same_type(_SHIFTS, INTEGERS, 2)
-bit_count = _same_type(("popcnt", "count_leading_zeros"), INTEGERS, 1)
-
-
-def sign_like(b: Builder) -> None:
-    name = b.rng.choice(["abs", "negate", "sign"])
-    elements = SIGNED + COMMON_FLOATS + (INTEGERS + COMPLEX if name == "negate" else ())
-    x = b.operand(elements)
-    grid = Grid(1, 0) if name == "sign" and x.grid else x.grid
-    b.step(name, [x], [b.result(x.type.element, x.type.shape, grid)])
-
-
-def rounding(b: Builder) -> None:
-    x = b.operand(COMMON_FLOATS)
-    grid = None if x.grid is None else Grid(math.ceil(x.grid.bound), 0)
-    b.step(b.rng.choice(_ROUNDING), [x], [b.result(x.type.element, x.type.shape, grid)])
-
-
-def transcendental(b: Builder) -> None:
-    is_complex = b.rng.random() < 0.15
-    name = b.rng.choice(_UNARY_COMPLEX if is_complex else _UNARY_FLOAT)
-    x = b.operand(COMPLEX if is_complex else COMMON_FLOATS, quality=Quality.BITS)
-    x = _away_from_edges(b, x)
-    element = PART[x.type.element] if name == "abs" and is_complex else x.type.element
-    b.step(name, [x], [b.result(element, x.type.shape, None, inexact=True)])
-
-
-def is_finite(b: Builder) -> None:
-    x = b.operand(COMMON_FLOATS)
-    b.step("is_finite", [x], [b.result("i1", x.type.shape, None)])
-
-
 def compare(b: Builder) -> None:
     x = b.operand()
     element = x.type.element
@@ -161,8 +176,7 @@ def compare(b: Builder) -> None:
     if total and x.quality < Quality.BITS:
         raise Unsuitable
     y = b.like(x.type, Quality.BITS if total else Quality.EQUAL)
-    names = ["EQ", "NE"] if element in COMPLEX else ["EQ", "NE", "LT", "LE", "GT", "GE"]
-    text = comparing(b.rng.choice(names), element)
+    text = comparing(_direction(b, element), element)
     if total:
         text = text.replace("FLOAT", "TOTALORDER")
     elif b.rng.random() < 0.3:
@@ -170,25 +184,20 @@ def compare(b: Builder) -> None:
     b.step("compare", [x, y], [b.result("i1", x.type.shape, None)], text)
 
 
-def _together(*values: Value) -> tuple[Quality, Grid | None, bool]:
-    """Quality, grid and tameness of a choice among values."""
-    grids = [value.grid for value in values if value.grid is not None]
-    grid = None
-    if len(grids) == len(values):
-        grid = Grid(max(g.bound for g in grids), max(g.bits for g in grids))
-    return (
-        min(value.quality for value in values),
-        grid,
-        all(value.moderate for value in values),
-    )
+def _direction(b: Builder, element: str) -> str:
+    return b.rng.choice(["EQ", "NE", *(() if element in COMPLEX else ("LT", "LE", "GT", "GE"))])
 
 
 def select(b: Builder) -> None:
     x = b.operand(quality=Quality.CLOSE)
     y = b.like(x.type, Quality.CLOSE)
     scalar = b.rng.random() < 0.2
-    predicate = b.like(Type("i1", () if scalar else x.type.shape))
-    quality, grid, moderate = _together(x, y)
+    select_of(b, b.like(Type("i1", () if scalar else x.type.shape)), x, y)
+
+
+def select_of(b: Builder, predicate: Value, x: Value, y: Value) -> None:
+    """x where the predicate holds, y elsewhere."""
+    quality, grid, moderate = together(x, y)
     if x.type.element in FLOATS + COMPLEX:
         quality = min(quality, Quality.EQUAL)  # the runtime's Where drops the sign of a zero
     scale = max(x.scale, y.scale)
@@ -200,7 +209,7 @@ def clamp(b: Builder) -> None:
     low, high = (
         b.like(Type(x.type.element, () if b.rng.random() < 0.4 else x.type.shape)) for _ in range(2)
     )
-    _, grid, _ = _together(low, x, high)
+    _, grid, _ = together(low, x, high)
     b.step("clamp", [low, x, high], [b.result(x.type.element, x.type.shape, grid)])
 
 
@@ -214,24 +223,20 @@ def convert(b: Builder) -> None:
         raise Unsuitable
     if target in SMALL_INTEGERS and source not in INTEGERS:
         raise Unsuitable  # the way of saturation would be XLA's guess
-    grid = _converted_grid(x, target)
     widens = source in FLOATS and target in FLOATS and WIDTH[target] > WIDTH[source]
-    made = b.result(target, x.type.shape, grid, inexact=not widens)
+    made = b.result(target, x.type.shape, _converted_grid(x, target), inexact=not widens)
     (value,) = b.step("convert", [x], [made])
     if target in SMALL_INTEGERS:
         b.step("convert", [value], [b.result("i32", x.type.shape, None)])
 
 
 def _converted_grid(x: Value, target: str) -> Grid | None:
+    source = x.type.element
     if target in INTEGERS + BOOL + SMALL_INTEGERS:
         return None
-    if x.grid is not None:
+    if x.grid is not None or source in FLOATS + COMPLEX:
         return x.grid
-    if x.type.element == "i1":
-        return Grid(1, 0)
-    if x.type.element in FLOATS + COMPLEX:
-        return None
-    low, high = integer_range(x.type.element)
+    low, high = (0, 1) if source == "i1" else integer_range(source)
     grid = Grid(max(-low, high), 0)
     return grid if fits(grid, target) else None
 
@@ -255,17 +260,13 @@ def bitcast(b: Builder) -> None:
 
 def complex_parts(b: Builder) -> None:
     name = b.rng.choice(["complex", "real", "imag"])
+    values = [b.operand(("f32", "f64") if name == "complex" else COMPLEX)]
     if name == "complex":
-        x = b.operand(("f32", "f64"))
-        y = b.like(x.type)
-        quality, grid, moderate = _together(x, y)
-        element = f"complex<{x.type.element}>"
-        made = [(Type(element, x.type.shape), quality, grid)]
-        b.step(name, [x, y], made, moderate=moderate)
-        return
-    x = b.operand(COMPLEX)
-    made = [(Type(PART[x.type.element], x.type.shape), x.quality, x.grid)]
-    b.step(name, [x], made, moderate=x.moderate)
+        values.append(b.like(values[0].type))
+    element = values[0].type.element
+    quality, grid, moderate = together(*values)
+    type_ = Type(PART.get(element, f"complex<{element}>"), values[0].type.shape)
+    b.step(name, values, [(type_, quality, grid)], moderate=moderate)
 
 
 def reduce_precision(b: Builder) -> None:
@@ -276,24 +277,132 @@ def reduce_precision(b: Builder) -> None:
     b.step("reduce_precision", [x], [made], text)
 
 
-def atan2(b: Builder) -> None:
-    _inexact_pair(b, "atan2", COMMON_FLOATS)
+# -- broadcasting ops of CHLO ----------------------------------------------------------------------
+
+_BINARY = {
+    **{
+        n: op.elements
+        for op in OPS
+        if isinstance(op, Op) and op.operands == 2
+        for n in op.names.split()
+    },
+    **_DIVISIONS,
+    "multiply": NUMBERS,
+    "power": COMMON_FLOATS,
+    "compare": NUMBERS + BOOL,
+    "complex": ("f32", "f64"),
+}
 
 
-STEPS = {
-    arithmetic: 6,
-    extreme: 3,
-    division: 2,
-    power: 1,
-    atan2: 1,
-    logical: 2,
-    logical_not: 1,
-    shift: 1,
-    bit_count: 1,
-    sign_like: 2,
-    rounding: 2,
-    transcendental: 4,
-    is_finite: 1,
+def broadcast(b: Builder) -> None:
+    """A binary op of two shapes, the axes of the one being the last ones of the other."""
+    name = b.rng.choice(list(_BINARY))
+    shape = b.shape(b.rng.choice([0, 1, 2, 2, 3]))
+    rank = b.rng.randint(0, len(shape))
+    # XLA takes no other axes.
+    axes = list(range(len(shape) - rank, len(shape)))
+    element = b.rng.choice(_BINARY[name])
+    few, many = (
+        tuple(1 if b.rng.random() < 0.3 else extent for extent in extents)
+        for extents in ([shape[axis] for axis in axes], shape)
+    )
+    x, y = (_side(b, name, Type(element, extents)) for extents in (many, few))
+    if b.rng.random() < 0.5:
+        x, y = y, x
+    texts = [f"broadcast_dimensions = {ints(axes)}"] if b.rng.random() < 0.4 else []
+    if name == "compare":
+        text = comparing(_direction(b, element), element).replace("stablehlo", "chlo")
+        texts += text.split(", ")[: b.rng.choice([1, 2, 2])]
+    made = _broadcast(b, name, x, y, np.broadcast_shapes(many, few))
+    b.step(f"chlo.broadcast_{name}", [x, y], [made], ", ".join(texts))
+
+
+def _side(b: Builder, name: str, type_: Type) -> Value:
+    if name in _DIVISIONS:  # Newer XLA takes x / x for 1 without a look at x.
+        return away_from_edges(b, b.leaf(type_))
+    x = b.like(type_)
+    return x if name in ("compare", "add", "subtract") else away_from_edges(b, x)
+
+
+def _broadcast(b: Builder, name: str, x: Value, y: Value, shape: Sequence[int]) -> Made:
+    element = x.type.element
+    if name == "complex":
+        quality, grid, _ = together(x, y)
+        return Type(f"complex<{element}>", tuple(shape)), quality, grid
+    inexact = name in _DIVISIONS or name in arithmetic.names.split()
+    made = "i1" if name == "compare" else element
+    return b.result(made, shape, grid_of(name, x, y), inexact=inexact)
+
+
+# -- formulas --------------------------------------------------------------------------------------
+
+_OPERATORS = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.USub: "negate",
+}
+_FORMULAS = (
+    "1 / x * y",
+    "1 / (1 + exponential(-x))",
+    "x * logistic(x)",
+    "x * (1 / (1 + exponential(-(1.702 * x))))",
+    "(0.5 * x) * (1 + tanh(0.7978845608 * (x + (x * (x * x)) * 0.044715)))",
+    "(x * rsqrt(x * x + 0.01)) * y",
+)
+"""Activations and norms of their parts."""
+
+
+def formula(b: Builder) -> None:
+    """One of them, of moderate numbers; often with more axes of 1, beside others."""
+    if b.depth or b.exact:
+        raise Unsuitable
+    x = b.operand(["f32", "f32", "f64"], quality=Quality.BITS, moderate=True)
+    y = b.like(x.type, Quality.BITS, moderate=True)
+    tree = ast.parse(b.rng.choice(_FORMULAS), mode="eval").body
+    result = _computed(b, tree, {"x": x, "y": y})
+    if b.rng.random() < 0.7:
+        type_ = Type(x.type.element, (1,) * b.rng.choice([1, 1, 2]) + x.type.shape)
+        result = _rounded(b, "reshape", [result], type_)
+        if b.rng.random() < 0.5:
+            other = b.like(type_, moderate=True)
+            joined = Type(type_.element, (2, *type_.shape[1:]))
+            _rounded(b, "concatenate", [result, other], joined, "dimension = 0 : i64")
+
+
+def _rounded(
+    b: Builder, name: str, operands: Sequence[Value], type_: Type, text: str = ""
+) -> Value:
+    made = [(type_, Quality.CLOSE, None)]
+    return b.step(name, operands, made, text, scale=8, moderate=True)[0]
+
+
+def _computed(b: Builder, tree: ast.expr, known: dict[str, Value]) -> Value:
+    """An expression; numbers are constants or broadcast ones."""
+    type_ = known["x"].type
+    match tree:
+        case ast.Name():
+            return known[tree.id]
+        case ast.Constant():
+            scalar = b.rng.random() < 0.5
+            number = np.array(tree.value)
+            made = b.given(Type(type_.element, ()) if scalar else type_, number, constant=True)
+            return b.spread(made, type_) if made.type != type_ else made
+        case ast.UnaryOp():
+            name, parts = _OPERATORS[type(tree.op)], [tree.operand]
+        case ast.BinOp():
+            name, parts = _OPERATORS[type(tree.op)], [tree.left, tree.right]
+        case ast.Call(func=ast.Name()):
+            name, parts = tree.func.id, tree.args
+        case _:
+            raise ValueError(ast.unparse(tree))
+    return _rounded(b, name, [_computed(b, part, known) for part in parts], type_)
+
+
+STEPS: Steps = {
+    **OPS,
+    division: 4,
     compare: 4,
     select: 4,
     clamp: 2,
@@ -302,3 +411,4 @@ STEPS = {
     complex_parts: 2,
     reduce_precision: 1,
 }
+CHLO_STEPS: Steps = {**CHLO_OPS, broadcast: 6}

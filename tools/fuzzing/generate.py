@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 
 from tools.fuzzing import (
     branches,
-    chlo,
     elementwise,
-    formulas,
     idioms,
     indexing,
     loops,
@@ -20,10 +18,8 @@ from tools.fuzzing import (
     reductions,
     sorting,
 )
-from tools.fuzzing.builder import Builder
+from tools.fuzzing.builder import Builder, Steps
 from tools.fuzzing.program import Program
-
-Steps = Mapping[Callable[[Builder], None], int]
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ def _once(module: ModuleType, names: str) -> Steps:
     return {getattr(module, name): 1 for name in names.split()}
 
 
-_INDEXING = {
+_INDEXING: Steps = {
     **indexing.STEPS,
     **sorting.STEPS,
     **idioms.STEPS,
@@ -58,19 +54,19 @@ _INDEXING = {
     **_once(movement, "reshape transpose reverse concatenate broadcast_in_dim"),
     **_once(reductions, "arg_extreme"),
 }
-_CHLO = {
-    **chlo.STEPS,
+_CHLO: Steps = {
+    **elementwise.CHLO_STEPS,
     **_once(elementwise, "arithmetic convert select"),
     **_once(movement, "reshape broadcast_in_dim"),
 }
-_REDUCTIONS = {
+_REDUCTIONS: Steps = {
     **reductions.STEPS,
     **_once(elementwise, "arithmetic"),
     **_once(movement, "broadcast_in_dim reshape"),
     elementwise.convert: 2,
 }
-_SCALARS = {
-    formulas.formula: 6,
+_SCALARS: Steps = {
+    elementwise.formula: 6,
     elementwise.arithmetic: 2,
     elementwise.transcendental: 2,
     elementwise.division: 1,

@@ -8,20 +8,19 @@ import math
 
 import numpy as np
 
-from tools.fuzzing.builder import MAX_INPUTS, MAX_SIZE, Builder, Unsuitable
+from tools.fuzzing.builder import MAX_SIZE, Builder, Unsuitable
 from tools.fuzzing.elements import (
     ALL,
     COMMON_FLOATS,
     INTEGERS,
     MODERATE,
-    NUMPY,
     integer_range,
 )
-from tools.fuzzing.elementwise import _together
+from tools.fuzzing.elementwise import select_of
 from tools.fuzzing.indices import apply, filled, index_tensor, normalized
-from tools.fuzzing.movement import ints, moved
-from tools.fuzzing.program import Grid, Quality, Type, Value, comparing
-from tools.fuzzing.reductions import body, neutral
+from tools.fuzzing.movement import moved
+from tools.fuzzing.program import Grid, Quality, Type, Value, comparing, ints
+from tools.fuzzing.reductions import body, combined_grid, neutral
 
 
 def take(b: Builder) -> None:
@@ -58,16 +57,8 @@ def take(b: Builder) -> None:
     if b.rng.random() < 0.3:
         return
     inside = _inside(b, index, tuple(batch), extent)
-    mask = Type("i1", shape)
     places = range(len(batch)) if along else range(axis, axis + len(batch))
-    text = f"broadcast_dimensions = {ints(places)}"
-    (inside,) = b.step("broadcast_in_dim", [inside], [(mask, Quality.BITS, None)], text)
-    fill = b.like(rows.type)
-    quality, grid, moderate = _together(rows, fill)
-    if x.type.element not in INTEGERS:
-        quality = min(quality, Quality.EQUAL)  # the runtime's Where drops the sign of a zero
-    result = [(rows.type, quality, grid)]
-    b.step("select", [inside, rows, fill], result, scale=rows.scale, moderate=moderate)
+    select_of(b, b.spread(inside, Type("i1", shape), places), rows, b.like(rows.type))
 
 
 def _inside(b: Builder, index: Value, batch: tuple[int, ...], extent: int) -> Value:
@@ -80,28 +71,24 @@ def _inside(b: Builder, index: Value, batch: tuple[int, ...], extent: int) -> Va
         type_ = Type("i1", index.type.shape)
         masks.append(apply(b, "compare", [index, limit], type_, compare, text))
     both = apply(b, "and", masks, masks[0].type, np.logical_and)
-    true = b.step("constant", [], [(Type("i1", ()), Quality.BITS, None)], array=np.array(True))
     made = [(Type("i1", batch), Quality.BITS, None)]
     text = f"dimensions = {ints([len(batch)])}"
-    return b.step("reduce", [both, *true], made, text, body(["and"], ["i1"]))[0]
+    return b.step("reduce", [both, b.scalar("i1", True)], made, text, body(["and"], ["i1"]))[0]
 
 
 def one_hot(b: Builder) -> None:
     shape = b.shape(b.rng.choice([0, 1, 1, 2]))
     depth = b.rng.randint(1, 6)
-    rank = len(shape) + 1
     index = index_tensor(b, shape, len(shape), [depth - 1])
     axis = b.rng.randint(0, len(shape))
     full = Type(index.type.element, (*shape[:axis], depth, *shape[axis:]))
     if math.prod(full.shape) > MAX_SIZE:
         raise Unsuitable
-    text = f"broadcast_dimensions = {ints([i for i in range(rank) if i != axis])}"
-    (spread,) = b.step("broadcast_in_dim", [index], [(full, Quality.BITS, None)], text)
+    spread = b.spread(index, full, [i for i in range(len(full.shape)) if i != axis])
     sides = [spread, b.iota(full, axis)]
     if b.rng.random() < 0.3:
         sides.reverse()
-    text = "comparison_direction = #stablehlo<comparison_direction EQ>"
-    (mask,) = b.step("compare", sides, [(Type("i1", full.shape), Quality.BITS, None)], text)
+    mask = b.compare("EQ", *sides)
     target = b.rng.choice([name for name in ALL if name != "i1"])
     grid = None if target in INTEGERS else Grid(1, 0)
     b.step("convert", [mask], [(Type(target, full.shape), Quality.BITS, grid)])
@@ -121,11 +108,9 @@ def select_and_scatter(b: Builder) -> None:
     windows = math.prod(counts)
     combiner = b.rng.choice(["add", "add", "maximum"])
     source = b.like(Type(x.type.element, tuple(counts)), moderate=True)
-    element, grid = x.type.element, source.grid
-    init = np.array(neutral(combiner, element)).astype(NUMPY[element])
-    (start,) = b.step("constant", [], [(Type(element, ()), Quality.BITS, None)], array=init)
-    if grid is not None:
-        grid = Grid((windows + 1) * grid.bound, grid.bits) if combiner == "add" else None
+    element = x.type.element
+    start = b.scalar(element, neutral(combiner, element))
+    grid = combined_grid(combiner, element, source.grid, windows) if combiner == "add" else None
     made = b.result(element, x.type.shape, grid, inexact=combiner == "add")
     direction = b.rng.choice(["GE", "GE", "LE", "GT"])
     chosen = (
@@ -146,10 +131,7 @@ def _distinct(b: Builder, type_: Type) -> Value:
     """Small natural numbers, no two of which are equal."""
     count = math.prod(type_.shape)
     array = np.array(b.rng.sample(range(count), count)).reshape(type_.shape)
-    grid = Grid(count, 0) if type_.element in COMMON_FLOATS else None
-    made = [(type_, Quality.BITS, grid)]
-    name = "constant" if b.inputs >= MAX_INPUTS or b.isolated else ""
-    return b.step(name, [], made, array=array.astype(NUMPY[type_.element]))[0]
+    return b.given(type_, array, Grid(count, 0) if type_.element in COMMON_FLOATS else None)
 
 
 STEPS = {take: 3, one_hot: 1, select_and_scatter: 1}

@@ -18,13 +18,12 @@ from tools.fuzzing.elements import (
     INTEGERS,
     MODERATE,
     SMALL_FLOATS,
-    SMALL_INTEGERS,
 )
-from tools.fuzzing.elementwise import _together
+from tools.fuzzing.elementwise import away_from_edges
 from tools.fuzzing.indices import index_tensor, start
-from tools.fuzzing.movement import ints, is_dynamic_slice, moved, start_types
-from tools.fuzzing.program import Grid, Quality, Type, Value
-from tools.fuzzing.reductions import body
+from tools.fuzzing.movement import is_dynamic_slice, moved, start_types
+from tools.fuzzing.program import Made, Quality, Type, Value, ints, together
+from tools.fuzzing.reductions import body, combined_grid
 
 REAL = INTEGERS + COMMON_FLOATS
 
@@ -127,16 +126,8 @@ def _mixed_shape(b: Builder, layout: Layout) -> tuple[list[int], tuple[int, ...]
 
 
 def _any(b: Builder, ranks: Sequence[int] = range(5)) -> Value:
-    choice = b.rng.random()
-    elements = SMALL_INTEGERS if choice < 0.04 else ALL + SMALL_FLOATS if choice < 0.15 else ALL
+    elements = ALL + SMALL_FLOATS if b.rng.random() < 0.15 else ALL
     return b.operand(elements, ranks, quality=Quality.CLOSE)
-
-
-def convert_small(b: Builder, made: Sequence[Value]) -> None:
-    """Four-bit integers are no results of a program as they are."""
-    for value in made:
-        if value.type.element in SMALL_INTEGERS:
-            b.step("convert", [value], [b.result("i32", value.type.shape, None)])
 
 
 # -- gather and slices ------------------------------------------------------------------------
@@ -156,38 +147,35 @@ def gather(b: Builder) -> None:
         f" slice_sizes = {ints(layout.sizes)},"
         f" indices_are_sorted = {_are_sorted(b, layout, indices)}"
     )
-    convert_small(b, moved(b, "gather", [x], shape, text, [indices]))
+    moved(b, "gather", [x], shape, text, [indices])
 
 
 def dynamic_slice(b: Builder) -> None:
     x = _any(b, range(1, 5))
     if is_dynamic_slice(b, x):
         raise Unsuitable
-    dims = x.type.shape
-    sizes = [b.rng.choice([dim, min(dim, 1), b.rng.randint(0, dim)]) for dim in dims]
-    starts = _starts(b, dims, sizes)
-    text = f"slice_sizes = {ints(sizes)}"
-    convert_small(b, moved(b, "dynamic_slice", [x], sizes, text, starts))
+    sizes, starts = _part(b, x.type.shape)
+    moved(b, "dynamic_slice", [x], sizes, f"slice_sizes = {ints(sizes)}", starts)
 
 
 def dynamic_update_slice(b: Builder) -> None:
     x = _any(b, range(1, 5))
-    dims = x.type.shape
-    sizes = [b.rng.choice([dim, min(dim, 1), b.rng.randint(0, dim)]) for dim in dims]
-    update = b.like(Type(x.type.element, tuple(sizes)), Quality.CLOSE)
-    starts = _starts(b, dims, sizes)
-    convert_small(b, moved(b, "dynamic_update_slice", [x, update], dims, indices=starts))
+    sizes, starts = _part(b, x.type.shape)
+    update = b.like(Type(x.type.element, sizes), Quality.CLOSE)
+    moved(b, "dynamic_update_slice", [x, update], x.type.shape, indices=starts)
 
 
-def _starts(b: Builder, dims: Sequence[int], sizes: Sequence[int]) -> list[Value]:
+def _part(b: Builder, dims: Sequence[int]) -> tuple[tuple[int, ...], list[Value]]:
+    """Extents of a part of a tensor, and where it begins."""
+    sizes = tuple(b.rng.choice([dim, min(dim, 1), b.rng.randint(0, dim)]) for dim in dims)
     element = b.rng.choice(start_types(b))
-    return [start(b, element, dim - size) for dim, size in zip(dims, sizes, strict=True)]
+    return sizes, [start(b, element, dim - size) for dim, size in zip(dims, sizes, strict=True)]
 
 
 # -- scatter ----------------------------------------------------------------------------------
 
 _COMBINERS = {
-    "set": ALL + SMALL_FLOATS + SMALL_INTEGERS,
+    "set": ALL + SMALL_FLOATS,
     "keep": ALL,
     "add": INTEGERS + COMMON_FLOATS + COMPLEX,
     "subtract": INTEGERS + COMMON_FLOATS + COMPLEX,
@@ -229,7 +217,10 @@ def scatter(b: Builder) -> None:
         raise Unsuitable
     indices = index_tensor(b, layout.indices, layout.vector, layout.limits(dims))
     places, shape = _mixed_shape(b, layout)
-    updates = [_update(b, name, x, shape) for name, x in zip(combiners, inputs, strict=True)]
+    updates = [
+        _like(b, name, Type(x.type.element, shape))
+        for name, x in zip(combiners, inputs, strict=True)
+    ]
     count = math.prod(layout.batch)
     made = [
         _combined(b, name, x, update, count)
@@ -242,7 +233,7 @@ def scatter(b: Builder) -> None:
         # Which grid holds the second result, the first one no longer tells.
         region = _WINNER.format(x=elements[0], n=elements[1])
         made = [
-            b.result(x.type.element, dims, _together(x, update)[1])
+            b.result(x.type.element, dims, together(x, update)[1])
             for x, update in zip(inputs, updates, strict=True)
         ]
     text = (
@@ -257,46 +248,34 @@ def scatter(b: Builder) -> None:
     )
     scale = MODERATE * (count + 1) if {"add", "subtract", "from"} & {*combiners} else 0.0
     operands = [*inputs, indices, *updates]
-    convert_small(b, b.step("scatter", operands, made, text, region, scale=scale))
+    b.step("scatter", operands, made, text, region, scale=scale)
 
 
 def _target(b: Builder, combiner: str, shape: Sequence[int] | None) -> Value:
     elements, sums = _COMBINERS[combiner], combiner in _SUMS
-    quality = Quality.CLOSE if combiner in ("set", "keep") else Quality.EQUAL
-    if shape is None:
-        x = b.operand(elements, range(5), quality, moderate=sums)
-    else:
-        x = b.like(Type(b.rng.choice(elements), tuple(shape)), quality, moderate=sums)
-    return _on_grid(b, x, sums)
+    if shape is not None:
+        return _like(b, combiner, Type(b.rng.choice(elements), tuple(shape)))
+    x = b.operand(elements, range(5), _quality(combiner), moderate=sums)
+    return away_from_edges(b, x) if sums else x
 
 
-def _update(b: Builder, combiner: str, x: Value, shape: tuple[int, ...]) -> Value:
-    quality = Quality.CLOSE if combiner in ("set", "keep") else Quality.EQUAL
+def _like(b: Builder, combiner: str, type_: Type) -> Value:
     sums = combiner in _SUMS
-    return _on_grid(b, b.like(Type(x.type.element, shape), quality, moderate=sums), sums)
+    x = b.like(type_, _quality(combiner), moderate=sums)
+    return away_from_edges(b, x) if sums else x
 
 
-def _on_grid(b: Builder, x: Value, sums: bool) -> Value:
-    """Complex numbers to be computed with; with infinities every formula gives something else."""
-    return b.leaf(x.type, "grid") if sums and x.type.element in COMPLEX and not x.grid else x
+def _quality(combiner: str) -> Quality:
+    return Quality.CLOSE if combiner in ("set", "keep") else Quality.EQUAL
 
 
-def _combined(
-    b: Builder, combiner: str, x: Value, update: Value, count: int
-) -> tuple[Type, Quality, Grid | None]:
+def _combined(b: Builder, combiner: str, x: Value, update: Value, count: int) -> Made:
     """The result's type, how exact it is, and the grid it is on."""
-    element, dims = x.type.element, x.type.shape
-    quality, grid, _ = _together(x, update)
+    quality, grid, _ = together(x, update)
     if combiner in ("set", "keep"):
         return x.type, quality, grid
-    if grid is not None and combiner in _SUMS:
-        if combiner == "multiply":
-            factor = 2 if element in COMPLEX else 1
-            bound = max(1.0, factor * grid.bound) ** min(count + 1, 40)
-            grid = Grid(bound, grid.bits * (count + 1))
-        else:
-            grid = Grid((count + 1) * grid.bound, grid.bits)
-    return b.result(element, dims, grid, inexact=combiner in _SUMS)
+    grid = combined_grid(combiner, x.type.element, grid, max(count, 1))
+    return b.result(x.type.element, x.type.shape, grid, inexact=combiner in _SUMS)
 
 
 # -- licences ---------------------------------------------------------------------------------
@@ -324,29 +303,19 @@ def _are_unique(b: Builder, layout: Layout, indices: Value, dims: Sequence[int])
     vectors = _vectors(b, layout, indices)
     if vectors is None or b.rng.random() < 0.4:
         return "false"
-    seen: set[tuple[int, ...]] = set()
-    vectors_seen: set[tuple[int, ...]] = set()
+    written, firsts = np.zeros(dims, int), set()
     for place in np.ndindex(*layout.batch):
-        vector = vectors[place].tolist()
         first = [0] * len(dims)
-        for axis, at in zip(layout.starts, vector, strict=True):
+        for axis, at in zip(layout.starts, vectors[place].tolist(), strict=True):
             first[axis] = at
         for axis, along in layout.batching.items():
             first[axis] = place[along]
+        firsts.add(tuple(first))
         ends = [at + size for at, size in zip(first, layout.sizes, strict=True)]
-        if tuple(first) in vectors_seen:
-            return "false"
-        vectors_seen.add(tuple(first))
-        if any(at < 0 or end > dim for at, end, dim in zip(first, ends, dims, strict=True)):
-            continue
-        window = {
-            tuple(at + i for at, i in zip(first, inside, strict=True))
-            for inside in np.ndindex(*layout.sizes)
-        }
-        if window & seen:
-            return "false"
-        seen |= window
-    return "true"
+        if all(at >= 0 and end <= dim for at, end, dim in zip(first, ends, dims, strict=True)):
+            written[tuple(map(slice, first, ends))] += 1
+    is_distinct = len(firsts) == math.prod(layout.batch)
+    return str(is_distinct and not (written > 1).any()).lower()
 
 
 STEPS = {gather: 6, scatter: 9, dynamic_slice: 2, dynamic_update_slice: 3}

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tools.fuzzing.builder import MAX_INPUTS, Builder
+from tools.fuzzing.builder import Builder
 from tools.fuzzing.elements import INTEGERS, NUMPY, integer_range
-from tools.fuzzing.movement import ints, start_types
-from tools.fuzzing.program import Quality, Type, Value, comparing
+from tools.fuzzing.movement import start_types
+from tools.fuzzing.program import Quality, Type, Value, comparing, ints
 
 LARGE = ("i16", "i32", "i32", "i32", "i64", "i64", "ui16", "ui32", "ui64")
 
@@ -30,7 +30,7 @@ def index_tensor(b: Builder, shape: Sequence[int], vector: int, limits: Sequence
     type_ = Type(element, tuple(shape))
     way = b.rng.random()
     if not limits or 0 in shape or way < 0.45:
-        made = leaf(b, type_, _vectors(b, type_, vector, limits))
+        made = b.given(type_, _vectors(b, type_, vector, limits), constant=b.rng.random() < 0.4)
     elif way < 0.52:
         made = b.like(type_)
     else:
@@ -103,7 +103,8 @@ def _column(b: Builder, type_: Type, vector: int, limit: int) -> Value:
 
 def _raw(b: Builder, type_: Type, limit: int) -> Value:
     numbers = _numbers(b, type_.element, math.prod(type_.shape), limit)
-    return leaf(b, type_, np.array(numbers, NUMPY[type_.element]).reshape(type_.shape))
+    array = np.array(numbers, NUMPY[type_.element]).reshape(type_.shape)
+    return b.given(type_, array, constant=b.rng.random() < 0.4)
 
 
 def _fixed(b: Builder, type_: Type, limit: int) -> Value:
@@ -206,24 +207,11 @@ def apply(
     return made
 
 
-def leaf(b: Builder, type_: Type, array: np.ndarray) -> Value:
-    """An input or a constant."""
-    constant = b.inputs >= MAX_INPUTS or b.rng.random() < 0.4
-    name = "constant" if constant or b.isolated else ""
-    return b.step(name, [], [(type_, Quality.BITS, None)], array=array)[0]
-
-
 def filled(b: Builder, type_: Type, number: int, constant: bool = True) -> Value:
     """One number everywhere; wrapped where the type does not hold it."""
     scalar = np.array(number % (1 << 64), np.uint64).astype(NUMPY[type_.element])
+    constant = constant or b.rng.random() < 0.4
     if constant and (not type_.shape or b.rng.random() < 0.5):
-        array = np.broadcast_to(scalar, type_.shape)
-        return b.step("constant", [], [(type_, Quality.BITS, None)], array=array)[0]
-    source = Type(type_.element, ())
-    made = filled(b, source, number) if constant else leaf(b, source, scalar)
-    if not type_.shape:
-        return made
-    text = "broadcast_dimensions = array<i64>"
-    return apply(
-        b, "broadcast_in_dim", [made], type_, lambda x: np.broadcast_to(x, type_.shape), text
-    )
+        return b.given(type_, scalar, constant=True)
+    made = b.given(Type(type_.element, ()), scalar, constant=constant)
+    return b.spread(made, type_) if type_.shape else made

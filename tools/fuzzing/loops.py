@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 
 from tools.fuzzing import branches, elementwise, indexing, movement, reductions, sorting
-from tools.fuzzing.blocks import as_result, convert_results, some_steps
-from tools.fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
+from tools.fuzzing.branches import some_steps
+from tools.fuzzing.builder import MAX_SIZE, Builder, Steps, Unsuitable, has_grid
 from tools.fuzzing.elements import ALL, BOOL, COMMON_FLOATS, COMPLEX, FLOATS, INTEGERS
 from tools.fuzzing.indices import apply, filled
-from tools.fuzzing.movement import ints, moved
-from tools.fuzzing.program import Grid, Quality, Type, Value, comparing
+from tools.fuzzing.movement import moved
+from tools.fuzzing.program import Grid, Quality, Type, Value, ints
 from tools.fuzzing.states import (
     Count,
     Loop,
@@ -58,17 +58,17 @@ def while_(b: Builder) -> None:
         late = _late(b, loop)
         results = [*after.values(), *late.values()]
         if b.rng.random() < 0.1:
-            results = b.step("optimization_barrier", results, list(map(as_result, results)))
+            results = b.step("optimization_barrier", results, [x.made for x in results])
         body = b.ended([*arguments, *late], results)
     likes = [*(state.like for state in states), *late]
     with b.block(likes) as arguments:
         loop = Loop(count, counter, dict(zip(states, arguments, strict=False)))
         going = loop.arguments[flag] if flag else _goes_on(b, loop, loop.at, bound)
         condition = b.ended(arguments, [going])
-    made = [as_result(like) for like in likes]
+    made = [like.made for like in likes]
     scale = max(like.scale for like in likes)
     inits = [*(state.init for state in states), *(_first(b, like) for like in late)]
-    convert_results(b, b.step("while", inits, made, scale=scale, blocks=[condition, body]))
+    b.step("while", inits, made, scale=scale, blocks=[condition, body])
 
 
 def _body(b: Builder, loop: Loop, flag: State | None, bound: State | Value | int) -> list[Value]:
@@ -153,9 +153,7 @@ def _predicate(b: Builder) -> Value:
         (x,) = moved(b, "reshape", [x], ())
     if x.type.element in BOOL:
         return x
-    y = b.like(x.type)
-    text = comparing(b.rng.choice(["LT", "GE", "NE", "EQ"]), x.type.element)
-    return b.step("compare", [x, y], [(Type("i1", ()), Quality.BITS, None)], text)[0]
+    return b.compare(b.rng.choice(["LT", "GE", "NE", "EQ"]), x, b.like(x.type))
 
 
 def _row(b: Builder, loop: Loop) -> None:
@@ -185,12 +183,10 @@ def _as_data(b: Builder, counter: Value) -> None:
         made = [(type_, Quality.BITS, Grid(3, 0) if has_grid(element) else None)]
         (value,) = b.step("convert", [value], made)
     if b.rng.random() < 0.5:
-        shape = b.shape()
-        made = [(Type(element, shape), value.quality, value.grid)]
-        b.step("broadcast_in_dim", [value], made, "broadcast_dimensions = array<i64>")
+        b.spread(value, Type(element, b.shape()))
 
 
-BODY = {
+BODY: Steps = {
     elementwise.arithmetic: 5,
     elementwise.extreme: 2,
     elementwise.logical: 1,
@@ -214,4 +210,4 @@ BODY = {
     while_: 5,
     **branches.STEPS,
 }
-STEPS = {**BODY, while_: 200, branches.case: 10, branches.if_: 10, branches.call: 10}
+STEPS: Steps = {**BODY, while_: 200, branches.case: 10, branches.if_: 10, branches.call: 10}

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from tools.fuzzing.builder import MAX_SIZE, Builder, Unsuitable
 from tools.fuzzing.elements import ALL, SIGNED, SMALL_FLOATS, UNSIGNED
-from tools.fuzzing.elementwise import _together
-from tools.fuzzing.program import Quality, Type, Value
+from tools.fuzzing.program import Quality, Type, Value, ints, together
 
 ANY = ALL + SMALL_FLOATS
 
@@ -24,17 +23,12 @@ def moved(
     """A step whose results hold elements of the operands, at places that the indices name."""
     if math.prod(shape) > MAX_SIZE:
         raise Unsuitable
-    quality, grid, moderate = _together(*operands)
+    quality, grid, moderate = together(*operands)
     type_ = Type(operands[0].type.element, tuple(shape))
     scale = max(operand.scale for operand in operands)
     made = [(type_, quality, grid)]
     steps = [*operands, *indices]
     return b.step(name, steps, made, attributes, scale=scale, moderate=moderate)
-
-
-def ints(numbers: Sequence[int]) -> str:
-    """A dense array attribute."""
-    return f"array<i64: {', '.join(map(str, numbers))}>" if numbers else "array<i64>"
 
 
 def _source(b: Builder, ranks: Sequence[int] = range(9)) -> Value:

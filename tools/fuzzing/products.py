@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tools.fuzzing.builder import Builder, Unsuitable
 from tools.fuzzing.elements import BOOL, COMMON_FLOATS, COMPLEX, INTEGERS, MODERATE
-from tools.fuzzing.movement import ints
-from tools.fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.elementwise import away_from_edges
+from tools.fuzzing.program import Grid, Made, Type, Value, ints
 
 _WIDER = {
     "bf16": ["f32"], "f16": ["f32"], "i8": ["i32", "i16"], "ui8": ["i32", "ui32"],
@@ -15,26 +16,20 @@ _WIDER = {
 }  # fmt: skip
 
 
-def _element(b: Builder, x: Value) -> str:
-    element = x.type.element
-    return b.rng.choice(_WIDER[element]) if element in _WIDER and b.rng.random() < 0.15 else element
-
-
-def _result(
-    b: Builder, x: Value, y: Value, shape: list[int], count: int
-) -> tuple[Type, Quality, Grid | None]:
+def _result(b: Builder, x: Value, y: Value, shape: Sequence[int], count: int) -> Made:
     grid = None
     if x.grid is not None and y.grid is not None:
         terms = 2 if x.type.element in COMPLEX else 1
         bound = max(1, count) * terms * x.grid.bound * y.grid.bound
         grid = Grid(bound, x.grid.bits + y.grid.bits)
-    return b.result(_element(b, x), shape, grid, inexact=True)
+    element = x.type.element
+    if element in _WIDER and b.rng.random() < 0.15:
+        element = b.rng.choice(_WIDER[element])
+    return b.result(element, shape, grid, inexact=True)
 
 
 def dot_general(b: Builder) -> None:
-    x = b.operand(INTEGERS + COMMON_FLOATS + COMPLEX + BOOL, moderate=True)
-    if x.type.element in COMPLEX and x.grid is None:
-        x = b.leaf(x.type, "grid")
+    x = away_from_edges(b, b.operand(INTEGERS + COMMON_FLOATS + COMPLEX + BOOL, moderate=True))
     dims = x.type.shape
     axes = list(range(len(dims)))
     b.rng.shuffle(axes)
@@ -51,9 +46,7 @@ def dot_general(b: Builder) -> None:
     shape = tuple(free_y[i] if role == "free" else dims[i] for role, i in order)
     if math.prod(shape) > 400:
         raise Unsuitable
-    y = b.like(Type(x.type.element, shape), moderate=True)
-    if y.type.element in COMPLEX and y.grid is None:
-        y = b.leaf(y.type, "grid")
+    y = away_from_edges(b, b.like(Type(x.type.element, shape), moderate=True))
     free_order = [dim for (role, _), dim in zip(order, shape, strict=True) if role == "free"]
     result = [dims[i] for i in batch] + [dims[i] for i in free] + free_order
     count = math.prod(dims[i] for i in contracting)
@@ -96,7 +89,7 @@ def convolution(b: Builder) -> None:
         raise Unsuitable
     x, y = (b.leaf(Type(element, shape), "finite") for shape in shapes[:2])
     count = kernel_in * math.prod(window["size"] for window in windows)
-    made = _result(b, x, y, list(shapes[2]), count)
+    made = _result(b, x, y, shapes[2], count)
     b.step(
         "convolution",
         [x, y],

@@ -59,6 +59,15 @@ class Value:
     scale: float = 0.0
     moderate: bool = False
 
+    @property
+    def made(self) -> Made:
+        """What a step's result is that is like this value."""
+        return self.type, self.quality, self.grid
+
+
+Made = tuple[Type, Quality, Grid | None]
+"""What a step's result is."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -150,34 +159,18 @@ class Program:
         elements += [self.values[index].type.element for index in step.results[:1]]
         return f"{step.name} {'->'.join(dict.fromkeys(elements))}"
 
-    def restricted(
-        self, outputs: Sequence[int], cuts: Mapping[int, np.ndarray] | None = None
-    ) -> Program:
-        """What computes these outputs, with the values of `cuts` as inputs."""
-        cuts = cuts or {}
-        needed = set(outputs)
-        kept: list[Step] = []
-        for step in reversed(self.steps):
-            wanted = needed.intersection(step.results)
-            if not wanted:
-                continue
-            if step.name and wanted <= cuts.keys():
-                kept += [Step("", (), (index,), array=cuts[index]) for index in sorted(wanted)]
-            else:
-                kept.append(narrowed(step, wanted))
-                needed.update(kept[-1].reads)
-        kept.reverse()
-        kept.sort(key=lambda step: bool(step.name))
-        return Program(tuple(kept), self.values, tuple(outputs))
+    def restricted(self, outputs: Sequence[int]) -> Program:
+        """What computes these outputs."""
+        steps = _needed(self.steps, outputs)
+        return Program(tuple(sorted(steps, key=_is_computed)), self.values, tuple(outputs))
 
     def with_open_leaves(self) -> Program:
         """The program with constants (and iotas, whose numbers are known) as inputs."""
-        leaves = {
-            step.results[0]: step.array for step in self.steps if step.name and not step.operands
-        }
-        return self.restricted(
-            self.outputs, {index: array for index, array in leaves.items() if array is not None}
-        )
+        steps = [
+            step if step.array is None else Step("", (), step.results, array=step.array)
+            for step in self.steps
+        ]
+        return replace(self, steps=tuple(sorted(steps, key=_is_computed)))
 
     def text(self) -> str:
         """The module."""
@@ -242,6 +235,10 @@ class Program:
         return f"%v{results[0]}" + (f"#{results.index(index)}" if len(results) > 1 else "")
 
 
+def _is_computed(step: Step) -> bool:
+    return bool(step.name)
+
+
 def _all_steps(steps: Iterable[Step]) -> Iterator[Step]:
     for step in steps:
         yield step
@@ -258,7 +255,7 @@ def narrowed(step: Step, wanted: Collection[int]) -> Step:
     if step.name not in ("case", "if"):
         kept = list(range(len(step.results)))
     blocks = tuple(
-        replace(block, steps=_needed(block, picked), results=picked)
+        replace(block, steps=_needed(block.steps, picked), results=picked)
         for block in step.blocks
         for picked in [tuple(block.results[place] for place in kept)]
     )
@@ -267,12 +264,12 @@ def narrowed(step: Step, wanted: Collection[int]) -> Step:
 
 def _narrowed_loop(step: Step, wanted: Collection[int]) -> Step:
     condition, body = step.blocks
-    condition = replace(condition, steps=_needed(condition, condition.results))
+    condition = replace(condition, steps=_needed(condition.steps, condition.results))
     kept = {place for place, index in enumerate(step.results) if index in wanted}
     kept |= {place for place, index in enumerate(condition.arguments) if index in condition.used}
     while True:
         results = tuple(body.results[place] for place in sorted(kept))
-        inner = replace(body, steps=_needed(body, results), results=results)
+        inner = replace(body, steps=_needed(body.steps, results), results=results)
         more = {place for place, index in enumerate(body.arguments) if index in inner.used}
         if more <= kept:
             break
@@ -289,15 +286,30 @@ def _narrowed_loop(step: Step, wanted: Collection[int]) -> Step:
     return replace(step, operands=pick(step.operands), results=pick(step.results), blocks=blocks)
 
 
-def _needed(block: Block, results: Collection[int]) -> tuple[Step, ...]:
-    """The steps of a block that these values of it need."""
+def _needed(steps: Sequence[Step], results: Collection[int]) -> tuple[Step, ...]:
+    """The steps that these values need."""
     needed, kept = set(results), []
-    for step in reversed(block.steps):
+    for step in reversed(steps):
         wanted = needed.intersection(step.results)
         if wanted:
             kept.append(narrowed(step, wanted))
             needed |= kept[-1].reads
     return tuple(reversed(kept))
+
+
+def together(*values: Value) -> tuple[Quality, Grid | None, bool]:
+    """Quality, grid and tameness of a choice among values."""
+    grids = [value.grid for value in values if value.grid is not None]
+    grid = None
+    if len(grids) == len(values):
+        grid = Grid(max(g.bound for g in grids), max(g.bits for g in grids))
+    quality = min(value.quality for value in values)
+    return quality, grid, all(value.moderate for value in values)
+
+
+def ints(numbers: Sequence[int]) -> str:
+    """A dense array attribute."""
+    return f"array<i64: {', '.join(map(str, numbers))}>" if numbers else "array<i64>"
 
 
 def comparing(direction: str, element: str) -> str:
@@ -314,24 +326,14 @@ def dense(array: np.ndarray, type_text: str) -> str:
     """A constant's elements and type."""
     if array.size == 0:
         return f"dense<> : {type_text}"
-    if array.dtype.kind == "b":
-        items = [str(bool(item)).lower() for item in array.reshape(-1)]
-    elif array.dtype.kind in "iu":
-        items = [str(item) for item in array.reshape(-1)]
-    else:
-        items = [_float(item) for item in array.reshape(-1)]
-    return f"dense<{_nested(items, array.shape)}> : {type_text}"
+    items = array
+    if array.dtype.kind not in "biu":
+        items = np.array([_float(item) for item in array.flat], object).reshape(array.shape)
+    text = str(items.tolist()).replace("'", "")
+    return f"dense<{text.lower() if array.dtype.kind == 'b' else text}> : {type_text}"
 
 
 def _float(item: np.generic) -> str:
     if item.dtype.kind == "c":
         return f"({_float(item.real)}, {_float(item.imag)})"
     return f"0x{item.tobytes()[::-1].hex().upper()}"
-
-
-def _nested(items: Sequence[str], shape: Sequence[int]) -> str:
-    if not shape:
-        return items[0]
-    size = len(items) // shape[0]
-    rows = [_nested(items[i * size : (i + 1) * size], shape[1:]) for i in range(shape[0])]
-    return f"[{', '.join(rows)}]"

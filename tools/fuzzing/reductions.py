@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,11 +14,9 @@ from tools.fuzzing.elements import (
     COMPLEX,
     INTEGERS,
     MODERATE,
-    NUMPY,
     integer_range,
 )
-from tools.fuzzing.movement import ints
-from tools.fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.program import Grid, Made, Type, Value, ints, together
 
 REAL = INTEGERS + COMMON_FLOATS
 _COMBINERS = {
@@ -98,60 +96,57 @@ def _init(b: Builder, combiner: str, x: Value) -> tuple[Value, bool]:
     type_ = Type(element, ())
     counts = combiner in ("add", "multiply", "xor") and not b.is_input(x)
     if counts or b.rng.random() < 0.7:
-        array = np.array(neutral(combiner, element)).astype(NUMPY[element])
-        made = [(type_, Quality.BITS, None)]
-        return b.step("constant", [], made, array=array, moderate=True)[0], True
+        return b.scalar(element, neutral(combiner, element)), True
     return b.like(type_, moderate=combiner in ("add", "multiply")), False
 
 
-def _grid(combiner: str, x: Value, init: Value, is_neutral: bool, count: int) -> Grid | None:
-    if x.grid is None or not (is_neutral or init.grid):
-        return None
-    bound, bits = x.grid.bound, x.grid.bits
-    if init.grid:
-        bound, bits = max(bound, init.grid.bound), max(bits, init.grid.bits)
-    if combiner == "add":
-        return Grid((count + 1) * bound, bits)
-    if combiner == "multiply":
-        return Grid(max(1.0, bound) ** min(count + 1, 40), bits * (count + 1))
-    return Grid(bound, bits) if count else None
+def _reduced(
+    b: Builder,
+    ranks: range,
+    windows: Callable[[Builder, Sequence[int]], tuple[str, list[int], int]],
+) -> tuple[list[Value], list[Made], str, str, float]:
+    """Operands, results, attributes, region and scale of a reduction of one to three tensors.
 
-
-def _result(
-    b: Builder, combiner: str, x: Value, init: tuple[Value, bool], shape: Sequence[int], count: int
-) -> tuple[Type, Quality, Grid | None]:
-    grid = _grid(combiner, x, *init, count)
-    return b.result(x.type.element, shape, grid, inexact=combiner in ("add", "multiply"))
-
-
-def _scale(combiner: str, count: int) -> float:
-    return MODERATE * (count + 1) if combiner == "add" else 0.0
-
-
-def _operands(b: Builder, ranks: range) -> tuple[list[str], list[Value], list[tuple[Value, bool]]]:
+    Args:
+        windows: Gives the attributes, the shape of the results, and how many elements each sums.
+    """
     combiners = [b.rng.choice(list(_COMBINERS))]
     xs = [_operand(b, combiners[0], None, ranks)]
     while b.rng.random() < 0.15 and len(xs) < 3:
         combiners.append(b.rng.choice(list(_COMBINERS)))
         xs.append(_operand(b, combiners[-1], xs[0].type.shape, ranks))
     inits = [_init(b, name, x) for name, x in zip(combiners, xs, strict=True)]
-    return combiners, xs, inits
+    text, shape, count = windows(b, xs[0].type.shape)
+    made = []
+    for name, x, (init, is_neutral) in zip(combiners, xs, inits, strict=True):
+        _, grid, _ = together(x) if is_neutral else together(x, init)
+        grid = combined_grid(name, x.type.element, grid, count)
+        made.append(b.result(x.type.element, shape, grid, inexact=name in ("add", "multiply")))
+    region = body(combiners, [x.type.element for x in xs])
+    scale = MODERATE * (count + 1) if "add" in combiners else 0.0
+    return [*xs, *(init for init, _ in inits)], made, text, region, scale
+
+
+def combined_grid(combiner: str, element: str, grid: Grid | None, count: int) -> Grid | None:
+    """The grid of a number that is combined with so many others on its grid."""
+    if grid is None or combiner in ("set", "keep"):
+        return grid
+    if combiner == "multiply":
+        factor = 2 if element in COMPLEX else 1
+        bound = max(1.0, factor * grid.bound) ** min(count + 1, 40)
+        return Grid(bound, grid.bits * (count + 1))
+    is_sum = combiner in ("add", "subtract", "from")
+    return Grid((count + 1) * grid.bound, grid.bits) if is_sum else grid if count else None
 
 
 def reduce(b: Builder) -> None:
-    combiners, xs, inits = _operands(b, range(9))
-    dims = xs[0].type.shape
+    b.step("reduce", *_reduced(b, range(9), _axes))
+
+
+def _axes(b: Builder, dims: Sequence[int]) -> tuple[str, list[int], int]:
     axes = sorted(b.rng.sample(range(len(dims)), b.rng.randint(0, len(dims))))
-    count = math.prod(dims[axis] for axis in axes)
     shape = [dim for axis, dim in enumerate(dims) if axis not in axes]
-    made = [
-        _result(b, name, x, init, shape, count)
-        for name, x, init in zip(combiners, xs, inits, strict=True)
-    ]
-    region = body(combiners, [x.type.element for x in xs])
-    operands = [*xs, *(init for init, _ in inits)]
-    scale = max(_scale(name, count) for name in combiners)
-    b.step("reduce", operands, made, f"dimensions = {ints(axes)}", region, scale=scale)
+    return f"dimensions = {ints(axes)}", shape, math.prod(dims[axis] for axis in axes)
 
 
 _ARG = """\
@@ -178,11 +173,8 @@ def arg_extreme(b: Builder) -> None:
     index = b.rng.choice(["i32", "i32", "i64", "ui32", "i8", "ui8", "i16"])
     largest = b.rng.random() < 0.5
     iota = b.iota(Type(index, dims), axis)
-    inits = []
     worst = neutral("maximum" if largest else "minimum", element)
-    for kind, number in ((element, worst), (index, 0)):
-        scalar = [(Type(kind, ()), Quality.BITS, None)]
-        inits += b.step("constant", [], scalar, array=np.array(number).astype(NUMPY[kind]))
+    inits = [b.scalar(element, worst), b.scalar(index, 0)]
     shape = (*dims[:axis], *dims[axis + 1 :])
     made = [b.result(element, shape, x.grid), b.result(index, shape, None)]
     region = _ARG.format(x=element, n=index, direction="GT" if largest else "LT")
@@ -190,16 +182,7 @@ def arg_extreme(b: Builder) -> None:
 
 
 def reduce_window(b: Builder) -> None:
-    combiners, xs, inits = _operands(b, range(1, 5))
-    text, shape, count = _windows(b, xs[0].type.shape)
-    made = [
-        _result(b, name, x, init, shape, count)
-        for name, x, init in zip(combiners, xs, inits, strict=True)
-    ]
-    operands = [*xs, *(init for init, _ in inits)]
-    region = body(combiners, [x.type.element for x in xs])
-    scale = max(_scale(name, count) for name in combiners)
-    b.step("reduce_window", operands, made, text, region, scale=scale)
+    b.step("reduce_window", *_reduced(b, range(1, 5), _windows))
 
 
 def _windows(b: Builder, dims: Sequence[int]) -> tuple[str, list[int], int]:
@@ -238,18 +221,11 @@ def composition(b: Builder) -> None:
     x = b.operand(INTEGERS, [1, 1, 1, 2, 3, 4])
     element, dims = x.type.element, x.type.shape
     y = b.like(x.type)
-    inits = []
-    for number in (1, 0):
-        scalar = [(Type(element, ()), Quality.BITS, None)]
-        inits += b.step("constant", [], scalar, array=np.array(number, NUMPY[element]))
+    inits = [b.scalar(element, number) for number in (1, 0)]
     # XLA goes through windows of several axes in an order of its own.
-    if len(dims) > 1 or b.rng.random() < 0.3:
-        axes = sorted(b.rng.sample(range(len(dims)), b.rng.randint(1, len(dims))))
-        text = f"dimensions = {ints(axes)}"
-        name, shape = "reduce", [dim for axis, dim in enumerate(dims) if axis not in axes]
-    else:
-        name = "reduce_window"
-        text, shape, _ = _windows(b, dims)
+    whole = len(dims) > 1 or b.rng.random() < 0.3
+    name, windows = ("reduce", _axes) if whole else ("reduce_window", _windows)
+    text, shape, _ = windows(b, dims)
     made = [b.result(element, shape, None)] * 2
     b.step(name, [x, y, *inits], made, text, _COMPOSITION.format(x=element))
 

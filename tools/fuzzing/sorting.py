@@ -45,7 +45,7 @@ def sort(b: Builder) -> None:
     alone = len(operands) == 1 and key.type.element in INTEGERS and "%f" not in region
     stable = "false" if alone and b.rng.random() < 0.5 else "true"
     text = f"dimension = {axis} : i64, is_stable = {stable}"
-    made = [(value.type, value.quality, value.grid) for value in operands]
+    made = [value.made for value in operands]
     b.step("sort", operands, made, text, region, scale=max(value.scale for value in operands))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tools.fuzzing.blocks import anything, as_result, within
+from tools.fuzzing.branches import anything, within
 from tools.fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
 from tools.fuzzing.elements import (
     ALL,
@@ -25,10 +25,9 @@ from tools.fuzzing.elements import (
     SMALL_FLOATS,
     integer_range,
 )
-from tools.fuzzing.elementwise import _together
 from tools.fuzzing.indices import apply, filled, normalized
-from tools.fuzzing.movement import ints, start_types
-from tools.fuzzing.program import Grid, Quality, Type, Value, comparing
+from tools.fuzzing.movement import start_types
+from tools.fuzzing.program import Grid, Quality, Type, Value, together
 from tools.fuzzing.reductions import body
 
 MOST_ROWS = 6
@@ -80,7 +79,7 @@ def drawn_states(b: Builder, count: Count) -> list[State]:
     like = _declared(b, x)
     if kind < 0.6:
         y = b.like(x.type, Quality.CLOSE)
-        quality, grid, _ = _together(like, _declared(b, y))
+        quality, grid, _ = together(like, _declared(b, y))
         scale = max(x.scale, y.scale)
         like = replace(like, quality=quality, grid=grid, scale=scale)
         pair = [State(x, like), State(y, like)]
@@ -149,16 +148,11 @@ def _brought_back(b: Builder, value: Value, like: Value, otherwise: Value) -> Va
         (value,) = b.step("floor", [value], [(value.type, Quality.EQUAL, floored)])
         assert value.grid is not None
     if value.grid.bound > grid.bound:
-        ends = [_number(b, element, end) for end in (-grid.bound, grid.bound)]
+        ends = [b.scalar(element, end) for end in (-grid.bound, grid.bound)]
         inside = Grid(grid.bound, value.grid.bits)
         operands = [ends[0], value, ends[1]]
         (value,) = b.step("clamp", operands, [(value.type, Quality.EQUAL, inside)])
     return value
-
-
-def _number(b: Builder, element: str, number: float) -> Value:
-    array = np.array(number).astype(NUMPY[element])
-    return b.step("constant", [], [(Type(element, ()), Quality.BITS, None)], array=array)[0]
 
 
 def _stack(b: Builder, count: Count) -> State:
@@ -177,7 +171,7 @@ def with_row(b: Builder, loop: Loop, stack: Value, row: Value) -> Value:
     """A stack with another row written."""
     rows, *dims = stack.type.shape
     index = index_of(b, loop, rows)
-    made = [as_result(stack)]
+    made = [stack.made]
     if b.rng.random() < 0.3:
         vector = Type(index.type.element, (1,))
         index = apply(b, "reshape", [index], vector, lambda x: x.reshape(1))
@@ -189,11 +183,10 @@ def with_row(b: Builder, loop: Loop, stack: Value, row: Value) -> Value:
         region = body(["set"], [stack.type.element])
         return b.step("scatter", [stack, index, row], made, text, region, scale=stack.scale)[0]
     sized = Type(stack.type.element, (1, *dims))
-    widened = [(sized, row.quality, row.grid)]
     if b.rng.random() < 0.5:
-        text = f"broadcast_dimensions = {ints(range(1, len(dims) + 1))}"
-        (row,) = b.step("broadcast_in_dim", [row], widened, text, scale=row.scale)
+        row = b.spread(row, sized, range(1, len(dims) + 1))
     else:
+        widened = [(sized, row.quality, row.grid)]
         (row,) = b.step("reshape", [row], widened, scale=row.scale)
     operands = [stack, row, index, *(filled(b, index.type, 0) for _ in dims)]
     return b.step("dynamic_update_slice", operands, made, scale=stack.scale)[0]
@@ -211,10 +204,7 @@ def _row_for(b: Builder, like: Value, row: tuple[int, ...]) -> Value:
 def zeros(b: Builder, type_: Type) -> Value:
     """As JAX begins a stack."""
     grid = Grid(0, 0) if has_grid(type_.element) else None
-    zero = np.zeros((), NUMPY[type_.element])
-    (value,) = b.step("constant", [], [(Type(type_.element, ()), Quality.BITS, grid)], array=zero)
-    text = "broadcast_dimensions = array<i64>"
-    return b.step("broadcast_in_dim", [value], [(type_, Quality.BITS, grid)], text)[0]
+    return b.spread(b.scalar(type_.element, 0, grid), type_)
 
 
 def index_of(b: Builder, loop: Loop, rows: int) -> Value:
@@ -287,8 +277,7 @@ class Count:
         # Of an inner loop, whose numbers it knows, XLA takes 8 < i for i < 8.
         if b.rng.random() < 0.2 and b.depth < 2:
             direction, sides = _MIRRORED[direction], [bound, counter]
-        text = comparing(direction, self.element)
-        return b.step("compare", sides, [(Type("i1", ()), Quality.BITS, None)], text)[0]
+        return b.compare(direction, *sides)
 
 
 def draw_count(b: Builder) -> Count:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import onnx
@@ -20,8 +19,6 @@ from hlo2onnx.ir.dims import free_symbols
 from hlo2onnx.runtime.calling import from_model, to_model
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.verify.compare import compare
-from hlo2onnx.verify.element_kinds import is_float
-from tools.model_mutation.constants import one_ulp, with_smaller_constants
 from tools.model_mutation.graphs import own_constants, scopes_of
 from tools.model_mutation.inputs import Draw, draws_of
 
@@ -51,12 +48,10 @@ class Difference:
         draw: Place of the input among the draws.
         excess: The largest difference, relative to the scale of the output; 1 for a run that
             fails, and for NaN.
-        times: The same relative to the tolerance.
     """
 
     draw: int
     excess: float
-    times: float = LARGEST
 
 
 class Search:
@@ -76,18 +71,6 @@ class Search:
         self._expected = self._run(model.SerializeToString(), self.draws)
         failed = {place for place, found in self._expected.items() if found is None}
         self._kept = [place for place in self._expected if place not in failed]
-
-    @cached_property
-    def stable(self) -> frozenset[int]:
-        """The draws on which rounding of all inputs and constants is within the tolerance."""
-        moved = [Draw([_moved(x) for x in draw.arrays], draw.kinds) for draw in self.draws]
-        results = self._run(with_smaller_constants(self._model), moved)
-        return frozenset(
-            place
-            for place, found in results.items()
-            if found is not None
-            and self._difference(place, found, self._expected[place] or []) is None
-        )
 
     def differences(self, model: bytes) -> tuple[bool, list[Difference]]:
         """Whether results are identical everywhere, and the inputs where they are beyond tolerance.
@@ -120,9 +103,8 @@ class Search:
             item = compare(port.name, got, want, None, port.step)
             if not item.ok:
                 excess = max(min(item.max_rel, 1e30), float(item.nonfinite > 0))
-                unit = item.tolerance.relative if item.tolerance else 1 / LARGEST
-                found.append(Difference(place, excess, excess / unit))
-        return max(found, key=lambda item: item.times, default=None)
+                found.append(Difference(place, excess))
+        return max(found, key=lambda item: item.excess, default=None)
 
     def _run(self, model: bytes, draws: Sequence[Draw]) -> dict[int, Outputs]:
         session = OrtProgram(model, optimize=False, threads=1, libraries=self._libraries)
@@ -169,11 +151,6 @@ def _shape(port: Port, names: Sequence[str], known: dict[str, int]) -> tuple[int
         dim if isinstance(dim, int) else Extent(dim, names).value(known) or 0
         for dim in tensor_of(port).shape
     )
-
-
-def _moved(array: np.ndarray) -> np.ndarray:
-    """Floats one unit in the last place further from zero."""
-    return one_ulp(array) if is_float(array) and array.dtype.itemsize > 1 else array
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:

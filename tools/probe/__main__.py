@@ -6,7 +6,6 @@
     python -m tools.probe --runtime ort-webgpu@1.30  ... in headless Chromium
     python -m tools.probe --runtime ort-cuda       of another execution provider, on your machine
     python -m tools.probe --ops Add,Cast           rewrite these operators' lines only
-    python -m tools.probe --opsets 17              measure these opsets, and keep the others
     python -m tools.probe --check                  compare with the file; exit 1 if not equal, or,
                                                    if the file is of another version of the
                                                    runtime, if that version lacks what the file says
@@ -38,7 +37,6 @@ from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.target import MIN_OPSET
 from tools import ROOT
 from tools.probe import table as kernel_table
-from tools.probe.branches import inlines_branches
 from tools.probe.environments import CACHE, start
 from tools.probe.flag_trials import has_flag, measured_flags
 from tools.probe.fusions import harmful_fusions
@@ -80,7 +78,6 @@ def table_of(prober: Prober, name: Name, known: Mapping[str, Any]) -> dict[str, 
         "harmful_fusions": harmful_fusions(runtime, kind),
         **dict.fromkeys(_FLAGS, False),
         **{flag: bool(fault) for flag, fault in flags.items()},
-        "inlines_branches": inlines_branches(runtime),
         **{key: known[key] for key in KEPT if key in known},
         "costs": {
             **known.get("costs", {}),
@@ -100,9 +97,8 @@ def parse_arguments() -> argparse.Namespace:
     add("--runtime", default="ort-cpu", help=f"one of {', '.join(KINDS)}, perhaps with @VERSION")
     add("--environments", type=Path, default=CACHE, help="where to make them (%(default)s)")
     add("--ops", help="operators, separated by commas; default: all")
-    add("--opsets", help="such as 18-23 or 23; default: all")
-    add("--dtypes", help="short names, separated by commas; with --check, or for a new table")
-    add("--max-opset", type=int, help="the newest opset to measure; default: that it loads")
+    add("--opsets", help="such as 18-23 or 23, with --check; default: all")
+    add("--dtypes", help="short names, separated by commas, with --check; default: all")
     add("--by-version", action="store_true", help="probe one opset for each version of an operator")
     add("--output", type=Path, help="default: the table of that name in hlo2onnx")
     add("--check", action="store_true", help="compare with the file; exit 1")
@@ -113,16 +109,15 @@ def parse_arguments() -> argparse.Namespace:
     except ValueError as error:
         parser.error(str(error))
     given.output = given.output or TABLES / f"{given.runtime}.json"
-    if given.dtypes and given.output.exists() and not given.check:
-        parser.error("--dtypes makes a partial table: use it with --check, or for a new table")
+    if (given.dtypes or given.opsets) and not given.check:
+        parser.error("--dtypes and --opsets make a partial table: use them with --check")
     return given
 
 
-def probed(given: argparse.Namespace) -> tuple[Prober, list[str]]:
-    """Probe what the arguments ask for; give the operators, too."""
+def probed(given: argparse.Namespace) -> Prober:
+    """Probe what the arguments ask for."""
     runtime = start(given.runtime, given.environments)
     limits = find_limits(runtime)
-    limits.max_opset = min(limits.max_opset, given.max_opset or limits.max_opset)
     runtime.deaths.clear()
     newest = range(MIN_OPSET, limits.max_opset + 1)
     opsets = target.parse_ranges(given.opsets, limits.max_opset) if given.opsets else newest
@@ -146,7 +141,7 @@ def probed(given: argparse.Namespace) -> tuple[Prober, list[str]]:
         sys.exit(f"not operators, or not probed: {', '.join(sorted(unknown))}")
     for op_type in asked:
         prober.probe(op_type)
-    return prober, asked
+    return prober
 
 
 def known_table(path: Path) -> dict[str, Any]:
@@ -173,7 +168,7 @@ def written(table: Mapping[str, Any], *, extends: bool) -> str:
 def main() -> int:
     given = parse_arguments()
     started = time.monotonic()
-    prober, _ = probed(given)
+    prober = probed(given)
     runtime = prober.runtime
     with runtime:
         known = known_table(given.output)
@@ -181,10 +176,8 @@ def main() -> int:
             different = differences(prober, known)
             print("\n".join(different) or "the table is right")
         else:
-            if given.opsets and known:
-                kernel_table.keep_opsets(prober.found, known, prober.opsets)
             table = table_of(prober, given.runtime, known or known_table(BASE))
-            if (given.ops or given.opsets) and known:
+            if given.ops and known:
                 table = kernel_table.merge(known, table)
             text = written(table, extends=given.output.resolve() != BASE)
             given.output.write_text(text, encoding="utf-8")

@@ -200,16 +200,6 @@ def _facts(section: str, key: str, rows: Mapping[str, Any], newest: int) -> Foun
     return {fact: opsets for fact, opsets in found.items() if opsets}
 
 
-def keep_opsets(found: Sections, table: Mapping[str, Any], probed: Iterable[int]) -> None:
-    """Add what a table says about the opsets in which the operators found were not probed."""
-    again, newest = set(probed), table["max_opset"]
-    operators = {operator_of(key) for facts in found.values() for key, _ in facts}
-    for section, facts in found.items():
-        for fact, opsets in decode(section, table.get(section, {}), newest).items():
-            if operator_of(fact[0]) in operators:
-                facts.setdefault(fact, set()).update(opsets - again)
-
-
 def operator_of(key: str) -> str:
     """Give the operator of a key."""
     return key.partition("[")[0].partition(".")[0]

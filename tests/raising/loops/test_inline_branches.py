@@ -21,8 +21,8 @@ from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
 from hlo2onnx.runtime.adapters.installed import Name
 from hlo2onnx.targets import load_target
 from tools.fuzzing.structure import known_conditions
-from tools.probe.branches import inlines_branches
 from tools.probe.environments import start
+from tools.probe.flag_trials import has_flag
 
 RNG = np.random.default_rng(0)
 X = np.arange(-1, 3, dtype=np.float32)
@@ -231,5 +231,5 @@ def test_dead_branches_are_left_out() -> None:
 
 def test_the_target_knows_what_the_runtime_does() -> None:
     with start(Name("ort-cpu")) as runtime:
-        found = inlines_branches(runtime)
+        found = has_flag(runtime, "inlines_branches")
     assert found == load_target("ort-cpu").flags.inlines_branches
