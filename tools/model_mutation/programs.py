@@ -216,8 +216,7 @@ LARGE = frozenset({"resnet18", "mobilenet", "unet", "gpt2_prefill", "gpt2_decode
 
 BISECTED = [
     *("mlp", "resnet18", "decoder", "lstm", "switch", "navier_stokes", "train_step"),
-    *("small_lower_precision", "small_complex_numbers"),
-    *("small_control_flow", "small_sorting", "small_images"),
+    *("small_lower_precision", "small_complex_numbers", "small_sorting"),
 ]
 """The programs of `--bisect` by default."""
 

@@ -200,15 +200,15 @@ LOOPS = (
     ),
     FlagTrial(  # some end the process when they load it
         "inlines_branches", "Ifs in Ifs, two of them with a condition that follows from a constant",
-        "g (float[4] x, bool p) => (float[4] a) <bool no = {0}> {a = If (p) <"
+        "g (float[4] x, bool p) => (float[4] a) <bool no = {0}> {a = If (p)"
+        " <else_branch = a2 () => (float[4] a3) {a3 = Neg (x)},"
         " then_branch = known () => (float[4] b) {known = Not(no) b = If (known)"
-        " <then_branch = inner () => (float[4] c) {c = If (known)"
-        " <then_branch = then () => (float[4] d) {unread = Identity(x) d = If (p)"
-        " <then_branch = abs () => (float[4] e) {e = Abs(x)},"
-        " else_branch = d2 () => (float[4] d3) {d3 = Neg(x)}>},"
-        " else_branch = c2 () => (float[4] c3) {c3 = Neg(x)}>},"
-        " else_branch = b2 () => (float[4] b3) {b3 = Neg(x)}>},"
-        " else_branch = a2 () => (float[4] a3) {a3 = Neg(x)}>}",
+        " <else_branch = b2 () => (float[4] b3) {b3 = Neg (x)},"
+        " then_branch = inner () => (float[4] c) {c = If (known)"
+        " <else_branch = c2 () => (float[4] c3) {c3 = Neg (x)},"
+        " then_branch = then () => (float[4] d) {unread = Identity(x) d = If (p)"
+        " <else_branch = d2 () => (float[4] d3) {d3 = Neg (x)},"
+        " then_branch = abs () => (float[4] e) {e = Abs(x)}>}>}>}>}",
         {"x": _X, "p": _YES}, (_X,),
     ),
 )  # fmt: skip

@@ -14,14 +14,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from tools.probe.value_trials import (
-    casts,
-    elementwise,
-    functions,
-    movement,
-    products,
-    reductions,
-)
+from tools.probe.value_trials import casts, elementwise, functions, rows
 from tools.probe.value_trials.data import DENORMALS, LIMITED, Array, Trial, Trials
 
 __all__ = ["TRIALS", "Trial", "trials_of"]
@@ -29,9 +22,7 @@ __all__ = ["TRIALS", "Trial", "trials_of"]
 TRIALS: Mapping[str, Trials] = {
     **elementwise.TRIALS,
     **functions.TRIALS,
-    **movement.TRIALS,
-    **products.TRIALS,
-    **reductions.TRIALS,
+    **rows.TRIALS,
     **casts.TRIALS,
 }
 """How to make the trials of an operator key."""

@@ -166,11 +166,6 @@ def _root(dtype: ir.DataType) -> Array:
     return np.abs(edges(dtype))
 
 
-def _sum(dtype: ir.DataType) -> list[Trial]:
-    x, y, z = (small(dtype, 4, VECTOR, seed=n) for n in range(3))
-    return [node("Sum", *given) for given in ((x,), (x, y), (x, y, z), (x, y[0], z[0, 0]))]
-
-
 _ON_SPECIALS = ("Abs", "BitwiseNot", "Identity", "IsInf", "IsNaN", "Neg", "Not", "Relu")
 _BINARY = ("Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mul", "Or", "Sub", "Xor")
 _COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
@@ -191,6 +186,5 @@ TRIALS: Mapping[str, Trials] = {
     "Mod[fmod=1]": partial(_remainder, fmod=1),
     "Pow": _pow,
     "Sqrt": partial(_unary, "Sqrt", _root),
-    "Sum": _sum,
     "Where": _where,
 }
