@@ -10,7 +10,6 @@ from types import ModuleType
 from tools.fuzzing import (
     branches,
     elementwise,
-    idioms,
     indexing,
     loops,
     movement,
@@ -49,7 +48,6 @@ def _once(module: ModuleType, names: str) -> Steps:
 _INDEXING: Steps = {
     **indexing.STEPS,
     **sorting.STEPS,
-    **idioms.STEPS,
     **_once(elementwise, "convert clamp select"),
     **_once(movement, "reshape transpose reverse concatenate broadcast_in_dim"),
     **_once(reductions, "arg_extreme"),

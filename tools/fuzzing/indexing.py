@@ -144,8 +144,7 @@ def gather(b: Builder) -> None:
         f" operand_batching_dims = {sorted(layout.batching)},"
         f" start_indices_batching_dims = {layout.index_batching},"
         f" start_index_map = {list(layout.starts)}, index_vector_dim = {layout.vector}>,"
-        f" slice_sizes = {ints(layout.sizes)},"
-        f" indices_are_sorted = {_are_sorted(b, layout, indices)}"
+        f" slice_sizes = {ints(layout.sizes)}"
     )
     moved(b, "gather", [x], shape, text, [indices])
 
@@ -191,14 +190,6 @@ _COMBINERS = {
 }
 _SUMS = ("add", "subtract", "from", "multiply")
 
-_WINNER = """\
-  ^bb0(%a: tensor<{x}>, %i: tensor<{n}>, %b: tensor<{x}>, %j: tensor<{n}>):
-    %0 = stablehlo.compare GT, %a, %b : (tensor<{x}>, tensor<{x}>) -> tensor<i1>
-    %1 = stablehlo.select %0, %a, %b : tensor<i1>, tensor<{x}>
-    %2 = stablehlo.select %0, %i, %j : tensor<i1>, tensor<{n}>
-    stablehlo.return %1, %2 : tensor<{x}>, tensor<{n}>"""
-"""Two operands, of which the first one decides for both."""
-
 
 def scatter(b: Builder) -> None:
     combiners = [b.rng.choice([*_COMBINERS, "set", "add", "add"])]
@@ -226,16 +217,7 @@ def scatter(b: Builder) -> None:
         _combined(b, name, x, update, count)
         for name, x, update in zip(combiners, inputs, updates, strict=True)
     ]
-    elements = [x.type.element for x in inputs]
-    region = body(combiners, elements)
-    exact = all(quality >= Quality.EQUAL for _, quality, _ in made)
-    if len(inputs) == 2 and exact and elements[0] in REAL and b.rng.random() < 0.5:
-        # Which grid holds the second result, the first one no longer tells.
-        region = _WINNER.format(x=elements[0], n=elements[1])
-        made = [
-            b.result(x.type.element, dims, together(x, update)[1])
-            for x, update in zip(inputs, updates, strict=True)
-        ]
+    region = body(combiners, [x.type.element for x in inputs])
     text = (
         f"scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = {places},"
         f" inserted_window_dims = {list(layout.inner)},"
@@ -243,7 +225,6 @@ def scatter(b: Builder) -> None:
         f" scatter_indices_batching_dims = {layout.index_batching},"
         f" scatter_dims_to_operand_dims = {list(layout.starts)},"
         f" index_vector_dim = {layout.vector}>,"
-        f" indices_are_sorted = {_are_sorted(b, layout, indices)},"
         f" unique_indices = {_are_unique(b, layout, indices, dims)}"
     )
     scale = MODERATE * (count + 1) if {"add", "subtract", "from"} & {*combiners} else 0.0
@@ -278,31 +259,14 @@ def _combined(b: Builder, combiner: str, x: Value, update: Value, count: int) ->
     return b.result(x.type.element, x.type.shape, grid, inexact=combiner in _SUMS)
 
 
-# -- licences ---------------------------------------------------------------------------------
-
-
-def _vectors(b: Builder, layout: Layout, indices: Value) -> np.ndarray | None:
-    """The index vectors along the last axis, if they are known."""
-    known = b.known.get(indices.index)
-    if known is None:
-        return None
-    return known[..., None] if layout.implicit else np.moveaxis(known, layout.vector, -1)
-
-
-def _are_sorted(b: Builder, layout: Layout, indices: Value) -> str:
-    vectors = _vectors(b, layout, indices)
-    if vectors is None or b.rng.random() < 0.5:
-        return "false"
-    rows = [
-        tuple(row.tolist()) for row in vectors.reshape(math.prod(layout.batch), len(layout.starts))
-    ]
-    return str(rows == sorted(rows)).lower()
+# -- uniqueness -------------------------------------------------------------------------------
 
 
 def _are_unique(b: Builder, layout: Layout, indices: Value, dims: Sequence[int]) -> str:
-    vectors = _vectors(b, layout, indices)
-    if vectors is None or b.rng.random() < 0.4:
+    known = b.known.get(indices.index)
+    if known is None or b.rng.random() < 0.4:
         return "false"
+    vectors = known[..., None] if layout.implicit else np.moveaxis(known, layout.vector, -1)
     written, firsts = np.zeros(dims, int), set()
     for place in np.ndindex(*layout.batch):
         first = [0] * len(dims)

@@ -42,7 +42,7 @@ def sort(b: Builder) -> None:
         ]
     )
     # Only of integers that are sorted by themselves nobody sees the order of equal ones.
-    alone = len(operands) == 1 and key.type.element in INTEGERS and "%f" not in region
+    alone = len(operands) == 1 and key.type.element in INTEGERS
     stable = "false" if alone and b.rng.random() < 0.5 else "true"
     text = f"dimension = {axis} : i64, is_stable = {stable}"
     made = [value.made for value in operands]
@@ -68,7 +68,7 @@ def _comparator(
 def _compared(
     b: Builder, operand: Value, key: int, place: int, lines: list[str]
 ) -> tuple[str, str]:
-    """Appends the comparison of a function of both sides; returns its name, and that of whether
+    """Appends the comparison of both sides; returns its name, and that of whether
     they are equal."""
     element = operand.type.element
     type_ = f"tensor<{element}>"
@@ -77,29 +77,18 @@ def _compared(
     if element in COMMON_FLOATS:
         # With NaN a comparison of numbers is no order.
         ways = ["canonical"]
-        ways += ["numbers", "absolute"] if operand.grid is not None else []
+        ways += ["numbers"] if operand.grid is not None else []
         ways += ["total"] if operand.quality == Quality.BITS else []
         way = b.rng.choice(ways)
-        kind = "FLOAT" if way in ("numbers", "absolute") else "TOTALORDER"
+        kind = "FLOAT" if way == "numbers" else "TOTALORDER"
         if way == "canonical":
             sides = [_canonical(side, element, place, lines) for side in sides]
-        if way == "absolute":
-            sides = [_applied(f"abs {side} : {type_}", side, place, lines) for side in sides]
-    elif element in INTEGERS and b.rng.random() < 0.25:
-        lines.append(f"%m{place} = stablehlo.constant dense<3> : {type_}")
-        sides = [_applied(f"and {side}, %m{place} : {type_}", side, place, lines) for side in sides]
     direction = b.rng.choice(["LT", "GT"])
     signature = f"{kind} : ({type_}, {type_}) -> tensor<i1>"
     swapped = sides[::-1] if b.rng.random() < 0.15 else sides
     lines.append(f"%lt{place} = stablehlo.compare {direction}, {', '.join(swapped)}, {signature}")
     lines.append(f"%eq{place} = stablehlo.compare EQ, {', '.join(sides)}, {signature}")
     return f"%lt{place}", f"%eq{place}"
-
-
-def _applied(text: str, side: str, place: int, lines: list[str]) -> str:
-    name = f"%f{place}_{side[1]}"
-    lines.append(f"{name} = stablehlo.{text}")
-    return name
 
 
 def _canonical(side: str, element: str, place: int, lines: list[str]) -> str:

@@ -247,7 +247,6 @@ class Count:
     Attributes:
         start: Of the counter; a value from outside.
         trips: So many at most.
-        exact: Whether there are just so many if nothing else ends the loop.
     """
 
     element: str
@@ -256,7 +255,6 @@ class Count:
     direction: str
     bound: int
     trips: int
-    exact: bool
 
     @property
     def type(self) -> Type:
@@ -297,13 +295,13 @@ def draw_count(b: Builder) -> Count:
         ends = [filled(b, scalar, end) for end in (0, b.rng.randint(0, bound))]
         x = b.like(scalar)
         start = apply(b, "clamp", [ends[0], x, ends[1]], scalar, np.clip)
-        return Count(element, start, 1, "LT", bound, bound, exact=False)
+        return Count(element, start, 1, "LT", bound, bound)
     for _ in range(30):
         first, step, direction, bound = _drawn(b, element)
         trips = count_trips(element, first, step, direction, bound)
         if trips is not None:
             start = filled(b, scalar, first, constant=b.rng.random() < 0.8)
-            return Count(element, start, step, direction, bound, trips, exact=True)
+            return Count(element, start, step, direction, bound, trips)
     raise Unsuitable
 
 

@@ -61,28 +61,21 @@ def node(
     """
     arrays = tuple(None if x is None else np.asarray(x) for x in inputs)
     if right is None:
-        right = reference(op_type, arrays, outputs, attributes)
+        right = _reference(op_type, arrays, outputs, attributes)
     return Trial(op_type, arrays, right, attributes, zero_signs=zero_signs, tolerance=tolerance)
 
 
-def reference(
+def _reference(
     op_type: str, inputs: tuple[Array | None, ...], outputs: int, attributes: Mapping[str, Any]
 ) -> tuple[Array, ...]:
     """What the reference implementation gives."""
     names = ["" if x is None else f"x{position}" for position, x in enumerate(inputs)]
     results = [f"y{position}" for position in range(outputs)]
-    infos = [
-        helper.make_tensor_value_info(name, ir.DataType.from_numpy(x.dtype).value, x.shape)
-        for name, x in zip(names, inputs, strict=True)
-        if x is not None
-    ]
     made = helper.make_node(op_type, names, results, **attributes)
-    free = [onnx.ValueInfoProto(name=name) for name in results]
-    opsets = [helper.make_opsetid("", onnx.defs.onnx_opset_version())]
-    model = helper.make_model(helper.make_graph([made], "trial", infos, free), opset_imports=opsets)
+    evaluator = ReferenceEvaluator(made, opsets={"": onnx.defs.onnx_opset_version()})
     feeds = {name: x for name, x in zip(names, inputs, strict=True) if x is not None}
     with np.errstate(all="ignore"):
-        found = ReferenceEvaluator(model).run(None, feeds)
+        found = evaluator.run(results, feeds)
     return tuple(np.ascontiguousarray(x).reshape(np.shape(x)) for x in found)
 
 
