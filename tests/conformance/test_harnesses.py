@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ import pytest
 from tools.conformance.known import judge, read_known, side_of, vanished
 from tools.conformance.outcome import Outcome
 from tools.conformance.pool import Pool, list_cases
-from tools.conformance.sets import FAMILIES, SETS
+from tools.conformance.sets import FAMILIES, SETS, chosen
 
 KNOWN = Path(__file__).parent / "known_failures.txt"
 GROUPS = [
@@ -36,12 +35,12 @@ class Suite:
 
     def __init__(self, jobs: int) -> None:
         every = int(os.environ.get("HLO2ONNX_CONFORMANCE_EVERY", "1"))
-        chosen = SETS[os.environ.get("HLO2ONNX_CONFORMANCE_SET", "all")]
+        groups = SETS[os.environ.get("HLO2ONNX_CONFORMANCE_SET", "all")]
         self.cases, self.version = list_cases()
         self.known = read_known(KNOWN, side_of(self.version))
         self.pool = Pool(jobs)
         self._selected: dict[str, list[str]] = {}
-        for case in replace(chosen, every=every).of(self.cases):
+        for case in chosen(self.cases, groups, every=every):
             self._selected.setdefault(case.group, []).append(case.name)
         self._futures: dict[str, list[Future[Outcome]]] = {}
 

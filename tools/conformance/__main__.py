@@ -19,18 +19,18 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import as_completed
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tools import words
-from tools.conformance import table
 from tools.conformance.known import judge, read_known, side_of, vanished
-from tools.conformance.outcome import Case, Outcome
+from tools.conformance.outcome import STATUSES, Case, Outcome
 from tools.conformance.pool import Pool, list_cases
-from tools.conformance.sets import SETS, Selection
+from tools.conformance.sets import SETS, chosen
 from tools.probe.environments import CACHE
 
 
@@ -87,13 +87,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 def _chosen(options: argparse.Namespace, cases: Sequence[Case]) -> list[Case]:
     if options.case:
         return [c for c in cases if c.name == options.case or fnmatchcase(c.name, options.case)]
-    selection = SETS[options.set] if options.set else Selection()
-    return replace(
-        selection,
-        groups=options.groups or selection.groups,
-        dtypes=options.dtypes or selection.dtypes,
-        every=options.every,
-    ).of(cases)
+    groups = options.groups or SETS[options.set or "all"]
+    return chosen(cases, groups, options.dtypes or (), options.every)
 
 
 def _run(cases: Sequence[Case], options: argparse.Namespace) -> dict[str, Outcome]:
@@ -126,9 +121,36 @@ def _report(
         for outcome in found:
             print(f"{outcome.name}\n{outcome.line}\n{outcome.detail}")
         return
-    print(table.by_group(cases, outcomes))
+    print(by_group(cases, outcomes))
     if any(outcome.failed for outcome in found):
-        print(f"\n{table.failures(found)}")
+        print(f"\n{failures(found)}")
+
+
+def by_group(cases: Sequence[Case], outcomes: Mapping[str, Outcome]) -> str:
+    """One row per group: passed, total, rate, and what the others are."""
+    groups: dict[str, list[Outcome]] = {}
+    for case in cases:
+        groups.setdefault(case.group, []).append(outcomes[case.name])
+    width = max(map(len, ["all", *groups])) + 2
+    lines = [f"{'group':<{width}} {'pass':>5} {'total':>5} {'rate':>7}"]
+    lines += [_row(group, found, width) for group, found in sorted(groups.items())]
+    lines.append(_row("all", [outcomes[case.name] for case in cases], width))
+    return "\n".join(lines)
+
+
+def _row(name: str, outcomes: Sequence[Outcome], width: int) -> str:
+    counts = Counter(outcome.status for outcome in outcomes)
+    total = sum(outcome.counts for outcome in outcomes)
+    rate = f"{100 * counts['pass'] / total:6.1f}%" if total else f"{'-':>7}"
+    others = [f"{counts[status]} {status}" for status in STATUSES if counts[status]]
+    rest = ", ".join(other for other in others if not other.endswith(" pass"))
+    return f"{name:<{width}} {counts['pass']:>5} {total:>5} {rate}  {rest}".rstrip()
+
+
+def failures(outcomes: Sequence[Outcome]) -> str:
+    """Two lines per failing case: name and reason."""
+    failed = [outcome for outcome in outcomes if outcome.failed]
+    return "\n".join(f"{outcome.name}\n    {outcome.line}" for outcome in failed)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ JavaScript, are cast in the model from and to types that hold them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +49,8 @@ class Ported(OtherRuntime):
         takes, gives = self.process.takes, self.process.gives
         session = super().session(with_ports(model, takes, gives), optimize=optimize)
 
-        def run(feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-            found = session(carried_feeds(feeds, takes))
+        def run(feeds: Mapping[str, np.ndarray], seconds: float = math.inf) -> list[np.ndarray]:
+            found = session(carried_feeds(feeds, takes), seconds)
             return [x.astype(dtype, copy=False) for x, dtype in zip(found, dtypes, strict=True)]
 
         return run

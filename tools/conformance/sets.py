@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tools.conformance.outcome import Case
@@ -55,40 +54,29 @@ EXACT = _names(
 """Groups that compute nothing: their results must be equal, and not merely close."""
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Which cases to run.
+def chosen(
+    cases: Iterable[Case],
+    groups: Sequence[str] = ("*",),
+    dtypes: Sequence[str] = (),
+    every: int = 1,
+) -> list[Case]:
+    """Cases of some groups, ordered by group and name.
 
-    Attributes:
+    Args:
         groups: fnmatch patterns of group names.
         dtypes: Element types; empty for all. A case that names none is always in.
-        every: Of the chosen cases of each group, in the order of their names, each `every`-th.
+        every: Of the chosen cases of each group, each `every`-th.
     """
-
-    groups: tuple[str, ...] = ("*",)
-    dtypes: tuple[str, ...] = ()
-    every: int = 1
-
-    def of(self, cases: Iterable[Case]) -> list[Case]:
-        """The chosen cases, ordered by group and name."""
-        by_group: dict[str, list[Case]] = {}
-        for case in sorted(cases, key=lambda case: (case.group, case.name)):
-            if self._wants(case):
-                by_group.setdefault(case.group, []).append(case)
-        return [case for group in by_group.values() for case in group[:: self.every]]
-
-    def _wants(self, case: Case) -> bool:
-        in_groups = any(fnmatchcase(case.group, pattern) for pattern in self.groups)
-        return in_groups and (not self.dtypes or case.dtype in ("", *self.dtypes))
+    by_group: dict[str, list[Case]] = {}
+    for case in sorted(cases, key=lambda case: (case.group, case.name)):
+        in_groups = any(fnmatchcase(case.group, pattern) for pattern in groups)
+        if in_groups and (not dtypes or case.dtype in ("", *dtypes)):
+            by_group.setdefault(case.group, []).append(case)
+    return [case for group in by_group.values() for case in group[::every]]
 
 
-def groups_of(families: Sequence[str]) -> tuple[str, ...]:
-    """The groups of some families."""
-    return tuple(group for family in families for group in FAMILIES[family].split())
-
-
-SETS: dict[str, Selection] = {
-    "all": Selection(),
-    **{family: Selection(groups_of([family])) for family in FAMILIES},
+SETS: dict[str, Sequence[str]] = {
+    "all": ("*",),
+    **{family: groups.split() for family, groups in FAMILIES.items()},
 }
 """All groups, and those of each family."""

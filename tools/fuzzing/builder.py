@@ -234,16 +234,24 @@ class Builder:
             return self.rng.choice(SMALL_FLOATS)
         return self.rng.choice(elements)
 
-    def pick(
+    def _picked(
         self,
-        fits_value: Callable[[Value], bool],
-        new: Callable[[], Value],
-        fresh: float = 0.25,
+        fits_type: Callable[[Type], bool],
+        new: Callable[[], Type],
+        quality: Quality,
+        moderate: bool,
+        fresh: float,
     ) -> Value:
-        """A value there is, with the later ones more likely; or a new one."""
-        found = [value for value in self.visible if fits_value(value)]
+        """A value there is, with the later ones more likely; or a leaf of a new type."""
+        found = [
+            value
+            for value in self.visible
+            if fits_type(value.type)
+            and value.quality >= quality
+            and (not moderate or is_tame(value))
+        ]
         if not found or self.rng.random() < fresh:
-            return new()
+            return self.leaf(new(), "moderate" if moderate else None)
         weights = [1 + 3 * (value.index >= len(self.values) - 3) for value in found]
         return self.rng.choices(found, weights)[0]
 
@@ -256,32 +264,18 @@ class Builder:
     ) -> Value:
         """A value of one of these element types and ranks, and at least this quality."""
 
-        def usable(value: Value) -> bool:
-            return (
-                value.type.element in elements
-                and len(value.type.shape) in ranks
-                and value.quality >= quality
-                and (not moderate or is_tame(value))
-            )
+        def fits_type(type_: Type) -> bool:
+            return type_.element in elements and len(type_.shape) in ranks
 
-        def new() -> Value:
+        def new() -> Type:
             rank = None if len(ranks) == 9 else self.rng.choice(ranks)
-            kind = "moderate" if moderate else None
-            return self.leaf(Type(self.element(elements), self.shape(rank)), kind)
+            return Type(self.element(elements), self.shape(rank))
 
-        return self.pick(usable, new)
+        return self._picked(fits_type, new, quality, moderate, fresh=0.25)
 
     def like(self, type_: Type, quality: Quality = Quality.EQUAL, moderate: bool = False) -> Value:
         """A value of this very type."""
-        return self.pick(
-            lambda value: (
-                value.type == type_
-                and value.quality >= quality
-                and (not moderate or is_tame(value))
-            ),
-            lambda: self.leaf(type_, "moderate" if moderate else None),
-            fresh=0.4,
-        )
+        return self._picked(type_.__eq__, lambda: type_, quality, moderate, fresh=0.4)
 
     @property
     def inputs(self) -> int:

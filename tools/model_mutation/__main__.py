@@ -3,7 +3,6 @@
     python -m tools.model_mutation --list                     programs
     python -m tools.model_mutation --models kalman 'small_*' --count 40
     python -m tools.model_mutation --write                    ... and docs/verification_score.md
-    python -m tools.model_mutation --bisect --count 6         counts those that bisect() names
 
 A mutant is a translated model with one change: a constant changed, operands swapped, an attribute
 flipped, a guard bypassed, an operand rewired, a comparison, a branch or a loop changed. A mutant is
@@ -22,7 +21,7 @@ from fnmatch import fnmatchcase
 
 from tools import ROOT, write_page
 from tools.conformance.pool import WorkerDied, WorkerHangs
-from tools.model_mutation import bisected, programs
+from tools.model_mutation import programs
 from tools.model_mutation.results import Result, described, page, share, table
 from tools.model_mutation.run import results
 
@@ -39,14 +38,13 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add_option("--seed", type=int, default=0, help="which sample, and which search")
     add_option("--list", action="store_true", help="print the programs")
     add_option("--write", action="store_true", help="write docs/verification_score.md")
-    add_option("--bisect", action="store_true", help="bisect mutants that verify() catches")
     return parser.parse_args(argv)
 
 
 def _chosen(given: argparse.Namespace) -> list[str]:
     if not given.models:
-        return programs.BISECTED if given.bisect else programs.names()
-    known = dict.fromkeys([*programs.names(), *programs.BISECTED, *sorted(programs.LARGE)])
+        return programs.names()
+    known = [*programs.names(), *sorted(programs.LARGE)]
     return [name for name in known if any(fnmatchcase(name, item) for item in given.models)]
 
 
@@ -57,8 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.list:
         print("\n".join(chosen))
         return 0
-    if given.bisect:
-        return int(not bisected.run(chosen, given.count, given.seed))
     found = _found(given, chosen)
     survivors = [result for result in found if result.status == "survived"]
     print("\n".join(described(result) for result in survivors))

@@ -214,12 +214,6 @@ PROGRAMS: Mapping[str, Callable[[], Built]] = {
 LARGE = frozenset({"resnet18", "mobilenet", "unet", "gpt2_prefill", "gpt2_decode"})
 """Examples that take long. They run only if they are asked for."""
 
-BISECTED = [
-    *("mlp", "resnet18", "decoder", "lstm", "switch", "navier_stokes", "train_step"),
-    *("small_lower_precision", "small_complex_numbers", "small_sorting"),
-]
-"""The programs of `--bisect` by default."""
-
 
 def names() -> list[str]:
     """The programs of a run by default."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
 DISTINGUISHABLE = ("caught", "survived")
-FEW = 5
-"""So many inputs are shown with their numbers."""
 COLUMNS = ("caught", "survived", "rounding", "within tolerance", "equivalent", "invalid")
 
 
@@ -70,18 +68,8 @@ def described(result: Result) -> str:
     where = f"{result.graph}/{result.node}" if result.graph else result.node
     lines = [f"{result.model}: {result.operator}: {result.op} {where} ({result.source})"]
     lines += [f"    {result.detail}; differs by {result.excess:.1e} of the scale"]
-    lines += [f"    {text}" for text in _inputs(result.inputs)]
+    lines += [f"    {name} = {text}" for name, text in result.inputs.items()]
     return "\n".join(lines)
-
-
-def _inputs(inputs: Mapping[str, str]) -> list[str]:
-    """The inputs; those without numbers by their kind."""
-    if len(inputs) <= FEW:
-        return [f"{name} = {text}" for name, text in inputs.items()]
-    groups: dict[str, list[str]] = defaultdict(list)
-    for name, text in inputs.items():
-        groups[text.partition(":")[0].partition(" (")[0]].append(name)
-    return [f"{kind}: {', '.join(names)}" for kind, names in groups.items()]
 
 
 def page(results: Sequence[Result], given: argparse.Namespace) -> str:

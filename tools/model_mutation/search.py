@@ -13,9 +13,6 @@ from onnx import numpy_helper
 import hlo2onnx
 from hlo2onnx.errors import VerificationError
 from hlo2onnx.frontend.ports import tensor_of
-from hlo2onnx.frontend.signature import Port
-from hlo2onnx.interface.extents import Extent
-from hlo2onnx.ir.dims import free_symbols
 from hlo2onnx.runtime.calling import from_model, to_model
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.verify.compare import compare
@@ -33,8 +30,6 @@ SMALL = 64
 """Size of constants whose numbers are tried as inputs."""
 LARGEST = 1e6
 """The largest of these numbers."""
-SIZES = (3, 1, 6)
-"""Values of symbolic dimensions."""
 
 Outputs = list[np.ndarray] | None
 """The outputs of a run; None if it failed."""
@@ -65,9 +60,10 @@ class Search:
         self._libraries = program.libraries
         model = program.model_proto
         values = numbers_of(model)
-        self.draws = _all_draws(source.signature.inputs, values, count, seed)
+        ports = [tensor_of(port) for port in source.signature.inputs]
+        shaped = [(tuple(map(int, port.shape)), port.numpy) for port in ports]
+        self.draws = draws_of(shaped, values, count, seed)
         self._kept = list(range(len(self.draws)))
-        self._model = model
         self._expected = self._run(model.SerializeToString(), self.draws)
         failed = {place for place, found in self._expected.items() if found is None}
         self._kept = [place for place in self._expected if place not in failed]
@@ -130,27 +126,6 @@ def numbers_of(model: onnx.ModelProto) -> np.ndarray:
             if array.size <= SMALL and array.dtype.kind in "fiu":
                 found |= set(array.astype(np.float64).ravel().tolist())
     return np.array(sorted(number for number in found if abs(number) < LARGEST))
-
-
-def _all_draws(ports: Sequence[Port], values: np.ndarray, count: int, seed: int) -> list[Draw]:
-    """The draws, of several sizes if the program has symbols."""
-    names = sorted({name for port in ports for name in free_symbols(port.shape)})
-    found: list[Draw] = []
-    sizes = SIZES if names else SIZES[:1]
-    for index, size in enumerate(sizes):
-        known = {name: size + place for place, name in enumerate(names)}
-        if size == 1:
-            known = dict.fromkeys(names, 1)
-        shaped = [(_shape(port, names, known), tensor_of(port).numpy) for port in ports]
-        found += draws_of(shaped, values, count // len(sizes), seed + index)
-    return found
-
-
-def _shape(port: Port, names: Sequence[str], known: dict[str, int]) -> tuple[int, ...]:
-    return tuple(
-        dim if isinstance(dim, int) else Extent(dim, names).value(known) or 0
-        for dim in tensor_of(port).shape
-    )
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:

@@ -78,19 +78,60 @@ def _i64(*numbers: int) -> Array:
 _YES, _NO = np.array(True), np.array(False)
 _ROWS = np.arange(20, dtype=np.float32).reshape(5, 4)
 _X = _f(1, 2, 3, 4)
-_COUNT = "body = step (int64 i, bool c, float[4] s) => (bool d, float[4] t)"
-_TRIP = "d = Identity(c) t = Add(s, s)"
+_ROW_SUMS = np.cumsum(_ROWS, 0)
+_DOUBLED = _X * (2.0 ** np.arange(5, dtype=np.float32))[:, None]
+
+
+def _loop(
+    flag: str,
+    shows: str,
+    body: str,
+    right: Array,
+    trips: int = 5,
+    goes: Array = _YES,
+    outer: str = "",
+) -> FlagTrial:
+    """A Loop of so many trips at most, whose state is s and then t."""
+    graph = (
+        f"g (int64 n, bool c, float[4] x) => (float[4] y) {{{outer} y = Loop <body = step (int64 i,"
+        f" bool c, float[4] s) => (bool d, float[4] t) {{d = Identity(c) {body}}}> (n, c, x)}}"
+    )
+    return FlagTrial(flag, shows, graph, {"n": np.array(trips), "c": goes, "x": _X}, (right,))
+
+
+def _stacked_loop(flag: str, shows: str, body: str, trips: int, *right: Array) -> FlagTrial:
+    """A Loop whose state is s and then t, with u stacked."""
+    graph = (
+        "g (int64 n, bool c, float[4] x) => (float[4] y, float[k,4] z) {y, z = Loop <body = step"
+        " (int64 i, bool c, float[4] s) => (bool d, float[4] t, float[4] u)"
+        f" {{d = Identity(c) {body}}}> (n, c, x)}}"
+    )
+    return FlagTrial(flag, shows, graph, {"n": np.array(trips), "c": _YES, "x": _X}, right)
+
+
+def _scan(flag: str, shows: str, right: Array, outer: str) -> FlagTrial:
+    """A Scan over rows v, whose state grows by v * o, a value of the outer graph."""
+    graph = (
+        f"g (float[4] x, float[5,4] r) => (float[4] y) {{{outer} y = Scan <num_scan_inputs = 1,"
+        " body = step (float[4] s, float[4] v) => (float[4] t) {m = Mul(v, o) t = Add(s, m)}>"
+        " (x, r)}"
+    )
+    return FlagTrial(flag, shows, graph, {"x": _X, "r": _ROWS}, (right,))
+
+
+def _sums(shows: str, directions: str, stacked: Array) -> FlagTrial:
+    """A Scan of sums of rows, with their negatives stacked."""
+    graph = (
+        "g (float[4] x, float[5,4] r) => (float[4] y, float[5,4] z) {y, z = Scan"
+        f" <num_scan_inputs = 1,{directions} body = step (float[4] s, float[4] v)"
+        " => (float[4] t, float[4] u) {t = Add(s, v) u = Neg(t)}> (x, r)}"
+    )
+    return FlagTrial("no_scan", shows, graph, {"x": _X, "r": _ROWS}, (_X + _ROWS.sum(0), stacked))
+
 
 LOOPS = (
-    FlagTrial(
-        "no_loop", "a Loop of 5 trips, with a state and a stacked output",
-        "g (int64 n, bool c, float[4] x) => (float[4] y, float[k,4] z) {"
-        " y, z = Loop <body = step (int64 i, bool c, float[4] s)"
-        " => (bool d, float[4] t, float[4] u) {d = Identity(c) t = Add(s, s)"
-        " u = Neg(s)}> (n, c, x)}",
-        {"n": np.array(5), "c": _YES, "x": _X},
-        (32 * _X, -_X * (2.0 ** np.arange(5, dtype=np.float32))[:, None]),
-    ),
+    _stacked_loop("no_loop", "a Loop of 5 trips, with a state and a stacked output",
+                  "t = Add(s, s) u = Neg(s)", 5, 32 * _X, -_DOUBLED),
     FlagTrial(
         "no_loop", "a Loop until a condition of its state",
         "g (bool c, float[4] x, float m) => (float[4] y) {"
@@ -98,22 +139,10 @@ LOOPS = (
         " {t = Add(s, s) f = ReduceMax<keepdims=0>(t) d = Less(f, m)}> (, c, x)}",
         {"c": _YES, "x": _X, "m": np.array(100, np.float32)}, (32 * _X,),
     ),
-    FlagTrial(
-        "no_scan", "a Scan with a state, rows, and a stacked output",
-        "g (float[4] x, float[5,4] r) => (float[4] y, float[5,4] z) {"
-        " y, z = Scan <num_scan_inputs = 1, body = step (float[4] s, float[4] v)"
-        " => (float[4] t, float[4] u) {t = Add(s, v) u = Neg(t)}> (x, r)}",
-        {"x": _X, "r": _ROWS}, (_X + _ROWS.sum(0), -(_X + np.cumsum(_ROWS, 0))),
-    ),
-    FlagTrial(
-        "no_scan", "a Scan from the last row to the first",
-        "g (float[4] x, float[5,4] r) => (float[4] y, float[5,4] z) {"
-        " y, z = Scan <num_scan_inputs = 1, scan_input_directions = [1],"
-        " scan_output_directions = [1], body = step (float[4] s, float[4] v)"
-        " => (float[4] t, float[4] u) {t = Add(s, v) u = Neg(t)}> (x, r)}",
-        {"x": _X, "r": _ROWS},
-        (_X + _ROWS.sum(0), -(_X + np.cumsum(_ROWS[::-1], 0))[::-1]),
-    ),
+    _sums("a Scan with a state, rows, and a stacked output", "", -(_X + _ROW_SUMS)),
+    _sums("a Scan from the last row to the first",
+          " scan_input_directions = [1], scan_output_directions = [1],",
+          -(_X + np.cumsum(_ROWS[::-1], 0))[::-1]),
     FlagTrial(
         "no_if", "an If with a condition that is an input",
         "g (bool c, float[4] x) => (float[4] y) {y = If (c)"
@@ -121,28 +150,12 @@ LOOPS = (
         " else_branch = b () => (float[4] q) {q = Abs(x)}>}",
         {"c": _YES, "x": _X}, (-_X,),
     ),
-    FlagTrial(
-        "drops_unread_states", "a Loop whose body reads no state",
-        "g (int64 n, bool c, float[4] x) => (float[4] y, float[k,4] z) {"
-        " y, z = Loop <body = step (int64 i, bool c, float[4] s)"
-        " => (bool d, float[4] t, float[4] u) {d = Identity(c) t = Neg(x)"
-        " u = Abs(x)}> (n, c, x)}",
-        {"n": np.array(3), "c": _YES, "x": _X}, (-_X, np.stack([_X] * 3)),
-    ),
-    FlagTrial(
-        "no_zero_trips", "a Loop of no trips",
-        "g (int64 n, bool c, float[4] x) => (float[4] y, float[k,4] z) {"
-        " y, z = Loop <body = step (int64 i, bool c, float[4] s)"
-        " => (bool d, float[4] t, float[4] u) {d = Identity(c) t = Add(s, s)"
-        " u = Neg(s)}> (n, c, x)}",
-        {"n": np.array(0), "c": _YES, "x": _X}, (_X, np.zeros((0, 4), np.float32)),
-    ),
-    FlagTrial(
-        "no_zero_trips", "a Loop whose condition is false from the start",
-        f"g (int64 n, bool c, float[4] x) => (float[4] y) {{ y = Loop <{_COUNT} {{{_TRIP}}}>"
-        " (n, c, x)}",
-        {"n": np.array(5), "c": _NO, "x": _X}, (_X,),
-    ),
+    _stacked_loop("drops_unread_states", "a Loop whose body reads no state",
+                  "t = Neg(x) u = Abs(x)", 3, -_X, np.stack([_X] * 3)),
+    _stacked_loop("no_zero_trips", "a Loop of no trips",
+                  "t = Add(s, s) u = Neg(s)", 0, _X, np.zeros((0, 4), np.float32)),
+    _loop("no_zero_trips", "a Loop whose condition is false from the start",
+          "t = Add(s, s)", _X, goes=_NO),
     FlagTrial(
         "no_nested_loops", "a Loop in the body of a Loop, and an If in that",
         "g (int64 n, bool c, float[4] x) => (float[4] y) {"
@@ -160,30 +173,14 @@ LOOPS = (
         " => (bool d, float[4] t, float[4] u) {t = Add(s, s) u = Neg(s)"
         " f = ReduceMax<keepdims=0>(t) d = Less(f, m)}> (, c, x)}",
         {"c": _YES, "x": _X, "m": np.array(100, np.float32)},
-        (32 * _X, -_X * (2.0 ** np.arange(5, dtype=np.float32))[:, None]),
+        (32 * _X, -_DOUBLED),
     ),
-    FlagTrial(
-        "no_outer_values_in_scans", "a Scan whose body reads a value of the outer graph",
-        "g (float[4] x, float[5,4] r) => (float[4] y) {o = Neg(x)"
-        " y = Scan <num_scan_inputs = 1, body = step (float[4] s, float[4] v)"
-        " => (float[4] t) {m = Mul(v, o) t = Add(s, m)}> (x, r)}",
-        {"x": _X, "r": _ROWS}, (_X - _X * _ROWS.sum(0),),
-    ),
-    FlagTrial(
-        "no_outer_values_in_scans", "a Scan whose body reads a constant of the outer graph",
-        "g (float[4] x, float[5,4] r) => (float[4] y) {"
-        " o = Constant<value = float[4] {1, 2, 3, 4}>()"
-        " y = Scan <num_scan_inputs = 1, body = step (float[4] s, float[4] v)"
-        " => (float[4] t) {m = Mul(v, o) t = Add(s, m)}> (x, r)}",
-        {"x": _X, "r": _ROWS}, (_X + _X * _ROWS.sum(0),),
-    ),
-    FlagTrial(
-        "no_outer_values_in_loops", "a Loop whose body reads a value of the outer graph",
-        "g (int64 n, bool c, float[4] x) => (float[4] y) {o = Neg(x)"
-        " y = Loop <body = step (int64 i, bool c, float[4] s) => (bool d, float[4] t)"
-        " {d = Identity(c) t = Add(s, o)}> (n, c, x)}",
-        {"n": np.array(3), "c": _YES, "x": _X}, (-2 * _X,),
-    ),
+    _scan("no_outer_values_in_scans", "a Scan whose body reads a value of the outer graph",
+          _X - _X * _ROWS.sum(0), "o = Neg(x)"),
+    _scan("no_outer_values_in_scans", "a Scan whose body reads a constant of the outer graph",
+          _X + _X * _ROWS.sum(0), "o = Constant<value = float[4] {1, 2, 3, 4}>()"),
+    _loop("no_outer_values_in_loops", "a Loop whose body reads a value of the outer graph",
+          "t = Add(s, o)", -2 * _X, trips=3, outer="o = Neg(x)"),
     FlagTrial(
         "no_outer_values_in_branches", "an If whose branches read a value of the outer graph",
         "g (bool c, float[4] x) => (float[4] y) {o = Neg(x) y = If (c)"

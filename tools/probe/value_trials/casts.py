@@ -8,6 +8,7 @@ large a number in 8 bits depends on the runtime: both are not tried. Quantized n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -140,13 +141,11 @@ def _rounded(x: Array, to: np.dtype[Any]) -> Array:
 
 def _cast_like(source: ir.DataType, result: ir.DataType) -> list[Trial]:
     return [
-        Trial(
-            "CastLike",
-            (*trial.inputs, np.ones(1, result.numpy())),
-            trial.expected,
-            {name: item for name, item in trial.attributes.items() if name != "to"},
-            trial.also,
-            trial.zero_signs,
+        replace(
+            trial,
+            op_type="CastLike",
+            inputs=(*trial.inputs, np.ones(1, result.numpy())),
+            attributes={name: item for name, item in trial.attributes.items() if name != "to"},
         )
         for trial in _cast(source, result)
     ]

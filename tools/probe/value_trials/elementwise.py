@@ -120,23 +120,6 @@ def _clip(dtype: ir.DataType) -> list[Trial]:
     return found
 
 
-def _where(dtype: ir.DataType) -> list[Trial]:
-    values = specials(dtype)
-    x, y = spread(values, 6, VECTOR, seed=1), spread(values, 6, VECTOR, seed=2)
-    flags = spread(np.array([False, True]), 6, VECTOR)
-    operands = [
-        (flags, x, y),
-        (flags[0], x, y),
-        (flags[:, :1], x, y[0]),
-        (flags, x[0, 0], y),
-        (flags, x, y[0, 0]),
-        (flags[0, :3], x[0, :3], y[0, :3]),
-        (flags[0, 0], x, y),
-        *((flags, v, y) for v in values[:3]),
-    ]
-    return [node("Where", *given, zero_signs=True) for given in operands]
-
-
 def _pow(base: ir.DataType, exponent: ir.DataType | None = None) -> list[Trial]:
     """Integers to the power of integers wrap; of floats only what is exact."""
     exponent = exponent or base
@@ -186,5 +169,4 @@ TRIALS: Mapping[str, Trials] = {
     "Mod[fmod=1]": partial(_remainder, fmod=1),
     "Pow": _pow,
     "Sqrt": partial(_unary, "Sqrt", _root),
-    "Where": _where,
 }

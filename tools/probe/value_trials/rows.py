@@ -176,6 +176,18 @@ _MOVES: Mapping[str, Sequence[Row]] = {
 }
 
 
+_FLAGS = spread(np.array([False, True]), 6, _V)
+_WHERE: Sequence[Row] = [
+    ([_FLAGS, (6, _V), (6, _V)], {}),
+    ([_FLAGS[0], (6, _V), (6, _V)], {}),
+    ([_FLAGS[:, :1], (6, _V), (_V,)], {}),
+    *(([_FLAGS, (), (6, _V)], {}) for _ in range(4)),
+    ([_FLAGS, (6, _V), ()], {}),
+    ([_FLAGS[0, :3], (3,), (3,)], {}),
+    ([_FLAGS[0, 0], (6, _V), (6, _V)], {}),
+]
+
+
 def _pad(mode: str, dtype: ir.DataType) -> list[Trial]:
     """Within limits, INT32 elements that only move may be any."""
     values = specials(dtype)
@@ -374,6 +386,7 @@ _TRIALS: dict[str, Trials] = {
     },
     "ReduceProd": Rows("ReduceProd", _factors, _REDUCED, same_type=True),
     "TopK": _top_k,
+    "Where": Rows("Where", _specials, _WHERE, zero_signs=True),
     "Conv": Rows("Conv", small, [(_CONVOLVED, {"group": 2}),
                                  (_CONVOLVED, {"group": 2, "strides": [2, 3]})]),
     "ConvInteger.w": _conv_integer,
