@@ -61,10 +61,9 @@ def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model gave: its outputs, and the optimized model if that was wanted."""
+    """What a model gave."""
 
     outputs: list[Tensor]
-    graph: bytes = b""
 
 
 Request: TypeAlias = Callable[[], tuple[bytes, Mapping[str, object]]]
@@ -163,7 +162,6 @@ class Runtime:
         *,
         optimize: bool = False,
         disabled: Sequence[str] = (),
-        wants_graph: bool = False,
         threads: int = 1,
     ) -> Answer | str:
         """Load and run a model.
@@ -173,18 +171,12 @@ class Runtime:
             what: a name for the case, if it ends the process.
             optimize: whether the runtime may optimize the graph. Not all can be told not to.
             disabled: optimizations to leave out; onnxruntime in Python only.
-            wants_graph: whether to give the optimized model; likewise.
             threads: how many work on one operator; likewise.
 
         Returns:
             The outputs, or the reason why it does not run.
         """
-        options = {
-            "optimize": optimize,
-            "disabled": list(disabled),
-            "wants_graph": wants_graph,
-            "threads": threads,
-        }
+        options = {"optimize": optimize, "disabled": list(disabled), "threads": threads}
         return self._asked(lambda: (model, options), feeds or {}, what)
 
     def session(self, model: bytes | str, *, optimize: bool) -> Session:
@@ -351,4 +343,4 @@ def _read_answer(header: Mapping[str, Any], body: bytes) -> Answer | str:
         end = at + item["size"]
         outputs.append(Tensor(item["type"], tuple(item["shape"]), body[at:end]))
         at = end
-    return Answer(outputs, body[at:])
+    return Answer(outputs)

@@ -6,14 +6,14 @@ file imports nothing else.
 
 Request   {"model": bytes of the model, "inputs": [{"name", "type", "shape", "size"}, ...],
            "optimize": whether the runtime may optimize the graph, "disabled": names of
-           optimizations that it must leave out, "wants_graph": whether to give the optimized model}
+           optimizations that it must leave out}
           The body is the model, and then the inputs. Some runtimes also know:
           "path": the file of the model, instead of its bytes;
           "key": a number under which the model stays loaded. With neither bytes nor a path, it is
           the model of this number; "unused": numbers of models that are not wanted any more;
           "threads": how many work on an operator.
-Answer    {"outputs": [{"type", "shape", "size"}, ...], "graph": bytes of the optimized model}
-          The body is the outputs, and then the optimized model.
+Answer    {"outputs": [{"type", "shape", "size"}, ...]}
+          The body is the outputs.
       or  {"error": "..."}
 
 Element types are ONNX's numbers. The first message of a worker has its "version", the element types

@@ -26,7 +26,7 @@ def answer(header, body):
     content, inputs = frames.split(header, body)
     program = MODELS.of(header, content)
     described, parts = importlib.import_module(frames.argument(2)).answer(program, inputs)
-    return {"outputs": described, "graph": 0}, parts
+    return {"outputs": described}, parts
 
 
 def end_with_parent(parent):

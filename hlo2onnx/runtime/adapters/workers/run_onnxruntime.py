@@ -6,8 +6,6 @@ The nodes run on this execution provider only, CPUExecutionProvider by default.
 """
 
 import ctypes
-import tempfile
-from pathlib import Path
 
 import frames
 import numpy as np
@@ -43,16 +41,9 @@ def options(header):
 
 
 def load(header, source):
-    """Give a session, and the bytes of the optimized model."""
-    made = options(header)
     disabled = header.get("disabled")
     more = {"disabled_optimizers": disabled} if disabled else {}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "optimized.onnx"
-        if header.get("wants_graph"):
-            made.optimized_model_filepath = str(path)
-        session = ort.InferenceSession(source, made, providers=[PROVIDER], **more)
-        return session, path.read_bytes() if header.get("wants_graph") else b""
+    return ort.InferenceSession(source, options(header), providers=[PROVIDER], **more)
 
 
 MODELS = frames.Models(load)
@@ -61,7 +52,7 @@ MODELS = frames.Models(load)
 def answer(header, body):
     content, inputs = frames.split(header, body)
     feeds = {item["name"]: value(item, content) for item, content in inputs}
-    session, graph = MODELS.of(header, content)
+    session = MODELS.of(header, content)
     names = [item.name for item in session.get_outputs()]
     outputs = session.run_with_ort_values(names, feeds)
     parts = [bytes_of(item) for item in outputs]
@@ -69,7 +60,7 @@ def answer(header, body):
         {"type": item.element_type(), "shape": list(item.shape()), "size": len(part)}
         for item, part in zip(outputs, parts, strict=True)
     ]
-    return {"outputs": described, "graph": len(graph)}, [*parts, graph]
+    return {"outputs": described}, parts
 
 
 def value(item, content):

@@ -38,7 +38,7 @@ def answer(header, body):
         kind, content = contents(output)
         parts.append(content)
         described.append({"type": kind, "shape": list(output.shape), "size": len(content)})
-    return {"outputs": described, "graph": 0}, parts
+    return {"outputs": described}, parts
 
 
 def tensor(item, data):

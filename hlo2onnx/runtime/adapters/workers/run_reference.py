@@ -36,7 +36,7 @@ def answer(header, body):
         }
         for r, part in zip(results, parts, strict=True)
     ]
-    return {"outputs": described, "graph": 0}, parts
+    return {"outputs": described}, parts
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ async function outputs(ort, provider, header, body) {
     const parts = found.map(contents);
     const described = found.map((output, index) => ({
       type: NUMBERS[output.type], shape: output.dims, size: parts[index].length }));
-    return encoded({ outputs: described, graph: 0 }, parts);
+    return encoded({ outputs: described }, parts);
   } finally {
     if (header.key === undefined) await session.release();
   }
