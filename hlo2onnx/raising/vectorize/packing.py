@@ -16,7 +16,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.values import FLOATS, attributes_of, const_of, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, need
-from hlo2onnx.raising.match.views import RESHAPES, both_orders, first, maker_of, operands, ranges_of
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, ranges_of
 
 Lanes = tuple[oir.Value, ...]
 
@@ -50,14 +50,12 @@ class Packer:
         b: The builder.
         axis: The axis of the lanes, counted from the last axis: -1 or less.
         inserted: Whether lanes get this axis, instead of having it with extent 1.
-        joins_terms: Whether all terms of sums are one pack, of which a Split gives each of them.
         read: The values outside the expression that the packs are computed from.
     """
 
     b: Rewriter
     axis: int
     inserted: bool
-    joins_terms: bool = False
     read: set[oir.Value] = field(default_factory=set)
     _made: dict[Lanes, oir.Value] = field(default_factory=dict)
 
@@ -76,7 +74,7 @@ class Packer:
     def _packed(self, lanes: Lanes) -> oir.Value:
         if all(lane is lanes[0] for lane in lanes):
             return self._alone(lanes[0])
-        for form in (self._constants, self._columns, self._results, self._multiples):
+        for form in (self._constants, self._columns, self._results):
             packed = form(lanes)
             if packed is not None:
                 return packed
@@ -175,9 +173,6 @@ class Packer:
 
     def _results(self, lanes: Lanes) -> oir.Value | None:
         """The results of the same operator, or of Add and Sub."""
-        terms = terms_of(lanes) if self.joins_terms else []
-        if len(terms) > 1:
-            return self._joined_terms(terms)
         nodes = [maker_of(lane, *BROADCASTING, *UNARY) for lane in lanes]
         makers = [node for node in nodes if node is not None and dtype_of(node.outputs[0])]
         if len(makers) < len(lanes) or len({dtype_of(first(node)) for node in makers}) > 1:
@@ -191,91 +186,13 @@ class Packer:
         columns = list(zip(*_aligned(makers), strict=True))
         return self.b.like(makers[0], [self.pack(lane) for lane in columns])
 
-    def _multiples(self, lanes: Lanes) -> oir.Value | None:
-        """c * x in some lanes, -x or x in others: the latter are -1 * x and 1 * x.
-
-        Done for columns x of one tensor: other lanes are joined as they are.
-        """
-        if all(maker_of(lane, "Mul", "Neg") is None for lane in lanes):
-            return None
-        pairs = [self._factor(lane) for lane in lanes]
-        numbers, others = zip(*pairs, strict=True)
-        columns = list(map(column_of, others))
-        sources = {None if column is None else column.source for column in columns}
-        if len(sources) > 1 or None in sources or others == lanes:
-            return None
-        return self.b.Mul(self.pack(others), self.pack(numbers))
-
-    def _factor(self, lane: oir.Value) -> tuple[oir.Value, oir.Value]:
-        """The constant factor of a lane and what it multiplies: 1 and the lane if there is none."""
-        node = maker_of(lane, "Mul", "Neg")
-        if node is not None and node.op_type == "Neg":
-            return self.b.scalar(-1, dtype_of(lane)), first(node)
-        for number, other in both_orders(node) if node is not None else ():
-            if const_of(number) is not None and shape_of(other) == shape_of(lane):
-                return number, other
-        return self.b.scalar(1, dtype_of(lane)), lane
-
     def _sums(self, makers: Sequence[oir.Node]) -> oir.Value:
         """x + y in some lanes and x - y in others, as x + sign * y."""
         reference = next(node for node in makers if node.op_type == "Sub")
         left, right = zip(*_aligned(makers, reference), strict=True)
         signs = np.array([1 if node.op_type == "Add" else -1 for node in makers])
-        return self.b.Add(self.pack(left), self._signed(self.pack(right), signs))
-
-    def _joined_terms(self, terms: Sequence[Term]) -> oir.Value:
-        """The sums of these terms, which are one pack."""
-        count = len(terms[0].lanes)
-        wide = self.pack(tuple(lane for term in terms for lane in term.lanes))
-        dims = shape_of(wide)
-        is_whole = len(dims) >= -self.axis and dims[self.axis] == count * len(terms)
-        need(is_whole, "all terms are equal")
-        is_uniform = all(len(set(term.signs)) == 1 for term in terms)
-        if not is_uniform:
-            wide = self._signed(wide, np.array([sign for term in terms for sign in term.signs]))
-        sizes = self.b.i64([count] * len(terms))
-        parts = self.b.outputs("Split", wide, sizes, axis=self.axis, n_outputs=len(terms))
-        total = parts[0]
-        for term, part in zip(terms[1:], parts[1:], strict=True):
-            is_less = is_uniform and term.signs[0] < 0
-            total = self.b.Sub(total, part) if is_less else self.b.Add(total, part)
-        return total
-
-    def _signed(self, packed: oir.Value, signs: np.ndarray) -> oir.Value:
-        """Lanes with other signs, which a constant factor may take over."""
-        dtype = dtype_of(packed).numpy()
-        signs = signs.astype(dtype).reshape(-1, *(1,) * (-self.axis - 1))
-        product = maker_of(packed, "Mul")
-        for place, factor in enumerate(operands(product) if product is not None else ()):
-            known = const_of(factor)
-            if product is not None and known is not None and not product.outputs[0].uses():
-                other = operands(product)[1 - place]
-                return self.b.Mul(other, self.b.const(known * signs))
-        return self.b.Mul(packed, self.b.const(signs))
-
-
-@dataclass(frozen=True)
-class Term:
-    """A term of the sums in all lanes, and its sign in each."""
-
-    lanes: Lanes
-    signs: tuple[int, ...]
-
-
-def terms_of(lanes: Lanes) -> list[Term]:
-    """The terms of the sums (x + y) - z that the lanes are, in this order; else the lanes."""
-    nodes = [maker_of(lane, "Add", "Sub") for lane in lanes]
-    makers = [node for node in nodes if node is not None]
-    whole = [Term(lanes, (1,) * len(lanes))]
-    ops = {node.op_type for node in makers}
-    if len(makers) < len(lanes) or (len(ops) > 1 and dtype_of(lanes[0]) not in FLOATS):
-        return whole
-    reference = next((node for node in makers if node.op_type == "Sub"), None)
-    left, right = zip(*_aligned(makers, reference), strict=True)
-    if any(shape_of(x) != shape_of(lanes[0]) for x in (*left, *right)):
-        return whole
-    signs = tuple(1 if node.op_type == "Add" else -1 for node in makers)
-    return [*terms_of(left), Term(right, signs)]
+        signs = signs.astype(dtype_of(right[0]).numpy()).reshape(-1, *(1,) * (-self.axis - 1))
+        return self.b.Add(self.pack(left), self.b.Mul(self.pack(right), self.b.const(signs)))
 
 
 def moved(b: Rewriter, x: oir.Value, axis: int, before: int) -> tuple[oir.Value, int]:

@@ -22,12 +22,10 @@ class PackColumns(Rule):
     """Concat(a0 * b1 - a1 * b0, a1 * b2 - a2 * b1, ...) -> a * b[1, 2, 0] - a[1, 2, 0] * b
 
     Legal as each component is computed by the same operators in the same order. x - y in one
-    component and x + y in another are x + sign * y. c * x in one and y or -y in another are
-    [c, 1] * [x, y] or [c, -1] * [x, y]. Components that follow each other may be a part of the
-    Concat. Done if fewer nodes run, and gathering the columns takes less than the nodes that are
-    saved. Components that others read are split off the vector. All terms of a sum may be one
-    product, of which a Split gives each. Cross products, products of quaternions, and rotations are
-    written like this.
+    component and x + y in another are x + sign * y. Components that follow each other may be a part
+    of the Concat. Done if fewer nodes run, and gathering the columns takes less than the nodes that
+    are saved. Components that others read are split off the vector. Cross products, products of
+    quaternions, and rotations are written like this.
     """
 
     name = "pack-columns"
@@ -54,13 +52,10 @@ def _pack_run(b: Rewriter, node: oir.Node, run: range, axis: int) -> oir.Value:
         Refusal: The parts do not fit together, or it saves nothing.
     """
     lanes = tuple(operands(node)[run.start : run.stop])
-    tried = [_packed(b, node, run, axis, joins_terms) for joins_terms in (False, True)]
-    forms = [form for form in tried if form is not None and form.saved > 0]
-    need(forms, "it would have more nodes", node)
+    pack = _packed(b, node, run, axis)
+    need(pack.saved > 0, "it would have more nodes", node)
     per_node = b.costs.joined_elements_per_node
-    forms = [form for form in forms if form.copied <= form.saved * per_node]
-    need(forms, "it would gather more", node)
-    pack = max(forms, key=lambda form: form.saved)
+    need(pack.copied <= pack.saved * per_node, "it would gather more", node)
     packed, made, others = pack.packed, pack.made, pack.others
     if others:
         _move_before(node, [user for _, (user, _) in others], made, pack.read)
@@ -123,8 +118,8 @@ class _Pack:
         return sum(size_of(x) or 0 for one in copies for x in one.outputs)
 
 
-def _packed(b: Rewriter, node: oir.Node, run: range, axis: int, joins_terms: bool) -> _Pack | None:
-    """The vector of some parts of a Concat; None if there are no terms to join.
+def _packed(b: Rewriter, node: oir.Node, run: range, axis: int) -> _Pack:
+    """The vector of some parts of a Concat.
 
     Raises:
         Refusal: The lanes do not fit together.
@@ -134,13 +129,7 @@ def _packed(b: Rewriter, node: oir.Node, run: range, axis: int, joins_terms: boo
     shape = list(shape_of(node.outputs[0]))
     shape[axis] = len(lanes)
     packer, results = _packer(b, lanes, axis)
-    packer.joins_terms = joins_terms
-    try:
-        packed = packer.pack(results)
-    except Refusal:
-        if joins_terms:
-            return None
-        raise
+    packed = packer.pack(results)
     dims = shape_of(packed)
     is_whole = len(dims) >= -packer.axis and dims[packer.axis] == len(lanes)
     need(is_whole, "all parts are equal", node)
