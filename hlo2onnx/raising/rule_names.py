@@ -12,21 +12,22 @@ from hlo2onnx.raising.rules import RULES
 _BY_NAME: dict[str, Rule] = {name: rule for rule in RULES for name in (rule.name, *rule.formerly)}
 
 RETIRED = frozenset(
-    {"affine-to-batch-normalization", "carry-inner-loops", "carry-layout", "channels-affine",
-     "columns-first", "compare-clamped", "compare-extreme", "compare-quotient", "compose-scatters",
-     "computed-table", "constant-unit-dims", "conv-filter-gradient",
-     "decision-tree", "dequantize-before-broadcast", "equal-branches", "equal-results",
-     "equal-states", "expand-dequantized", "first-trips-table", "fold-power-of-two",
-     "gather-hoisting", "hoist-row-transpose", "hoist-threefry", "horizontal-fusion",
-     "inline-single-trip", "inline-trip", "integer-matmul-in-floats", "is-finite",
-     "known-conditions", "known-state", "loop-peel", "masked-gather", "negative-index-nd",
-     "negative-tuple", "pack-rows", "permute-rows", "pipeline-threefry", "replace-zero",
-     "reverse-cumsum", "rounded-rotation", "row-tables", "shifted-carry", "sink-final-states",
-     "sink-into-branches", "skip-idle-trips", "skip-unselected", "slp-vectorize",
-     "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias", "sum-after-loop",
-     "sum-of-choices", "tile", "transpose-before-collapse", "transpose-before-join",
-     "transpose-group-normalization", "unmask-state", "vector-bias", "vector-dot", "while-fission",
-     "wide-comparison", "widen-comparison", "zero-or-small"}
+    {"affine-to-batch-normalization", "carry-inner-loops", "carry-layout", "carry-recomputed",
+     "channels-affine", "columns-first", "compare-clamped", "compare-extreme",
+     "compare-quotient", "compose-scatters", "computed-table", "constant-unit-dims",
+     "conv-filter-gradient", "decision-tree", "dequantize-before-broadcast", "equal-branches",
+     "equal-results", "equal-states", "expand-dequantized", "first-trips-table",
+     "fold-power-of-two", "gather-hoisting", "hoist-row-transpose", "hoist-threefry",
+     "horizontal-fusion", "inline-single-trip", "inline-trip", "integer-matmul-in-floats",
+     "is-finite", "known-conditions", "known-state", "loop-peel", "masked-gather",
+     "negative-index-nd", "negative-tuple", "pack-rows", "permute-rows", "pipeline-threefry",
+     "replace-zero", "reverse-cumsum", "rounded-rotation", "row-tables", "shifted-carry",
+     "sink-final-states", "sink-into-branches", "skip-idle-trips", "skip-unselected",
+     "slp-vectorize", "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias",
+     "sum-after-loop", "sum-of-choices", "tile", "transpose-before-collapse",
+     "transpose-before-join", "transpose-group-normalization", "unmask-state", "vector-bias",
+     "vector-dot", "where-to-branch", "while-fission", "wide-comparison", "widen-comparison",
+     "zero-or-small"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""
 

@@ -60,9 +60,6 @@ class Costs:
     unrolled_layer_nodes: float = 0
     """The same where each trip multiplies with a constant matrix of its own, which the runtime
     then packs. A layer of a network has about 40 nodes."""
-    branch_nodes: float = math.inf
-    """Nodes that a branch must spare a trip that else selects: as many as each of two branches runs
-    less than both and the selections, on average."""
     fission_nodes: float = math.inf
     """Nodes that a trip must be spared for a second loop to pay: that costs three in each trip."""
     trip_bytes: float = 0

@@ -99,22 +99,6 @@ def test_loops_that_the_model_has_in_another_form(length: int) -> None:
 
 
 @pytest.mark.wide
-def test_a_selection_that_became_a_branch() -> None:
-    def function(x: jax.Array, n: jax.Array) -> jax.Array:
-        def body(k: jax.Array, c: jax.Array) -> jax.Array:
-            return jnp.where(k % 2 == 0, jnp.sin(c) + x, c * 0.5 - x)
-
-        return jax.lax.fori_loop(0, n, body, x)
-
-    program = broken(function, X, 5)
-    assert program.report.rules["where-to-branch"]
-    found = program.bisect(X, np.int32(5))
-    assert found.op is not None
-    assert found.op.name in ("stablehlo.sine", "stablehlo.select")
-    assert "Cos" in [node.operator for node in found.nodes]
-
-
-@pytest.mark.wide
 def test_a_branch_in_a_loop() -> None:
     def function(x: jax.Array) -> jax.Array:
         def body(k: int, c: jax.Array) -> jax.Array:

@@ -92,12 +92,3 @@ def makers_within(graph: oir.Graph, results: Iterable[oir.Value]) -> list[oir.No
     if len(found) < 2:
         return list(found)
     return [node for node in nodes_in(graph) if node in found]
-
-
-def makes_a_trip(loop: oir.Node) -> bool:
-    """Whether a Loop makes a trip in any case."""
-    limit, going = loop.inputs[:2]
-    counts, starts = const_of(limit), const_of(going)
-    return (limit is None or (counts is not None and bool(counts.min() > 0))) and (
-        going is None or (starts is not None and bool(starts.all()))
-    )

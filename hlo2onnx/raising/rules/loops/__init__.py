@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules.loops import (
-    carry_recomputed,
     early_exit,
     loop_to_scan,
     loop_unroll,
     partition,
     search_tree,
     trip_limit,
-    where_to_branch,
 )
 from hlo2onnx.raising.rules.nn import rnn
 from hlo2onnx.raising.rules.shapes import pad_modes, slices_to_split
@@ -30,6 +28,4 @@ LOOP_RULES: tuple[Rule, ...] = (
     pad_modes.PadModes(),
     loop_to_scan.LoopToScan(),
     slices_to_split.SlicesToSplit(),
-    carry_recomputed.CarryRecomputed(),
-    where_to_branch.WhereToBranch(),
 )
