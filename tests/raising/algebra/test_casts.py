@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -118,20 +116,6 @@ def test_truth_of_a_number(op_type: str, swapped: bool, number: float) -> None:
         run.gives("Identity", *([] if on else ["Not"]))
 
 
-def test_truth_of_other_numbers_stays() -> None:
-    def of_a_tensor(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Greater(b.Cast(x, to=T.FLOAT), b.const(np.ones((2, 3), np.float32) / 2))
-
-    def broadcast(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Greater(b.Cast(x, to=T.FLOAT), b.const(np.full((1, 1, 1), 0.5, np.float32)))
-
-    def no_truth(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Greater(b.Cast(b.Cast(x, to=T.INT8), to=T.FLOAT), b.scalar(0.5, T.FLOAT))
-
-    for build in (of_a_tensor, broadcast, no_truth):
-        Rewrite(build, {"x": BITS}, rule("compare-choices")).nothing()
-
-
 def test_masks_of_ones() -> None:
     """As flax's attention takes them."""
 
@@ -145,39 +129,6 @@ def test_masks_of_ones() -> None:
 
 
 # -- redundant-not-equal --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("op_type", ["Less", "Greater"])
-@pytest.mark.parametrize(("swapped", "mirrored"), list(itertools.product([False, True], repeat=2)))
-@pytest.mark.parametrize("number", [0.0, 1.5, None])
-def test_strict_already(op_type: str, swapped: bool, mirrored: bool, number: float | None) -> None:
-    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        other = y if number is None else b.scalar_like(number, x)
-        pair = (x, other)[:: -1 if mirrored else 1]
-        both = (b.op(op_type, x, other), b.Not(b.Equal(*pair)))
-        return b.Identity(b.And(*both[:: -1 if swapped else 1]))
-
-    y = np.flip(FLOATS).copy()
-    Rewrite(build, {"x": FLOATS, "y": y}, rule("redundant-not-equal")).gives("Identity", op_type)
-
-
-def test_not_strict_stays() -> None:
-    def or_equal(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        return b.And(b.LessOrEqual(x, y), b.Not(b.Equal(x, y)))
-
-    def of_another(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        return b.And(b.Less(x, y), b.Not(b.Equal(x, b.scalar_like(0.0, x))))
-
-    def equal_too(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        return b.And(b.Less(x, y), b.Equal(x, y))
-
-    def either(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        return b.Or(b.Less(x, y), b.Not(b.Equal(x, y)))
-
-    for build in (or_equal, of_another, equal_too, either):
-        Rewrite(
-            build, {"x": FLOATS, "y": FLOATS[::-1].copy()}, rule("redundant-not-equal")
-        ).nothing()
 
 
 def test_remainders_of_floats() -> None:
@@ -214,39 +165,6 @@ def test_the_lower_end_of_an_integer_type(low: int, fires: bool) -> None:
     build = casts(T.INT8, T.INT64, low=low, high=5)
     model = model_of(build, {"x": NUMBERS})
     assert bool(apply_rules(model, [rule("compose-casts")], load_target("ort-cpu"))) == fires
-
-
-def test_strict_of_what_is_known_otherwise_stays() -> None:
-    """Conditions from elsewhere, of Not of another comparison, and of another shape."""
-
-    def given(b: GraphBuilder, x: oir.Value, y: oir.Value, c: oir.Value) -> oir.Value:
-        return b.Not(b.And(c, b.Not(b.Equal(x, y))))
-
-    def not_given(b: GraphBuilder, x: oir.Value, y: oir.Value, c: oir.Value) -> oir.Value:
-        return b.Not(b.And(b.Less(x, y), b.Not(c)))
-
-    def not_less(b: GraphBuilder, x: oir.Value, y: oir.Value, c: oir.Value) -> oir.Value:
-        return b.Not(b.And(b.Less(x, y), b.Not(b.LessOrEqual(x, y))))
-
-    def larger(b: GraphBuilder, x: oir.Value, y: oir.Value, c: oir.Value) -> oir.Value:
-        zero = b.const(np.zeros((1, 1, 1), np.float32))
-        return b.Not(b.And(b.Less(x, b.scalar_like(0, x)), b.Not(b.Equal(x, zero))))
-
-    def of_neighbours(b: GraphBuilder, x: oir.Value, y: oir.Value, c: oir.Value) -> oir.Value:
-        return b.Not(b.And(b.Less(x, y), b.Not(b.Equal(x, x))))
-
-    inputs = {"x": FLOATS, "y": FLOATS[::-1].copy(), "c": BITS}
-    for build in (given, not_given, not_less, larger, of_neighbours):
-        Rewrite(build, inputs, rule("redundant-not-equal")).nothing()
-
-
-def test_numbers_that_are_compared_with_no_truth_stay() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
-        half = b.scalar(0.5, T.FLOAT)
-        number = b.Cast(x, to=T.FLOAT)
-        return [b.Not(b.Less(half, b.Abs(number))), b.Not(b.Less(number, b.Neg(number)))]
-
-    Rewrite(build, {"x": BITS}, rule("compare-choices")).nothing()
 
 
 def test_a_number_in_two_shapes_is_one_number() -> None:

@@ -93,21 +93,6 @@ def test_a_free_shape_stays() -> None:
     Rewrite(larger, {"x": INTEGERS}, rule("fold-where")).nothing()
 
 
-@pytest.mark.parametrize("op_type", ["Max", "Min", "Sub"])
-def test_operands_that_differ_stay(op_type: str) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Neg(b.op(op_type, x, b.Neg(x)))
-
-    Rewrite(build, {"x": INTEGERS}, rule("fold-same-operands")).nothing()
-
-
-def test_other_pairs_of_operators_stay() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Neg(b.Abs(b.Neg(x)))
-
-    Rewrite(build, {"x": INTEGERS}, rule("fold-double-negation")).nothing()
-
-
 @pytest.mark.parametrize(
     ("op_type", "number", "answer"),
     [("Less", 1.0, False), ("GreaterOrEqual", 1.0, True), ("Greater", 1.0, None),

@@ -85,27 +85,6 @@ def test_fold_absorbed(op_type: str, x: np.ndarray, item: float, fires: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("op_type", "x", "left"),
-    [("Max", FLOATS, []), ("Min", INTEGERS, []), ("And", BOOLEANS, []), ("Or", BOOLEANS, []),
-     ("Xor", BOOLEANS, ["Expand"]), ("Sub", INTEGERS, ["Expand"]), ("Sub", FLOATS, None)],
-)  # fmt: skip
-def test_fold_same_operands(op_type: str, x: np.ndarray, left: list[str] | None) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Identity(b.op(op_type, x, x))
-
-    rewrite = Rewrite(build, {"x": x}, rule("fold-same-operands"))
-    rewrite.nothing() if left is None else rewrite.gives("Identity", *left)
-
-
-@pytest.mark.parametrize(("op_type", "x"), [("Neg", FLOATS), ("Neg", INTEGERS), ("Not", BOOLEANS)])
-def test_drop_inverse(op_type: str, x: np.ndarray) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Identity(b.op(op_type, b.op(op_type, x)))
-
-    Rewrite(build, {"x": x}, rule("fold-double-negation")).gives("Identity")
-
-
-@pytest.mark.parametrize(
     ("op_type", "item", "fires"),
     [("Less", 0, True), ("Less", 1, False), ("Less", 10, True), ("GreaterOrEqual", 0, True),
      ("GreaterOrEqual", 9, False), ("Greater", 9, True), ("LessOrEqual", 9, True),
