@@ -70,10 +70,6 @@ class Costs:
     batched_row_bytes: float = math.inf
     """Largest row that is computed for all trips at once. The work of a trip with larger rows
     takes many times as long as its nodes take to start."""
-    nested_row_bytes: float = math.inf
-    """The same for the rows of an inner loop, where all rows do not fit into the cache: rows of
-    256 bytes are 25 times as fast at once, rows of more than this half as fast."""
-
     node_nanoseconds: float = 0
     """Time that a node on small tensors takes in a loop: 1,000 to 2,500 on one core. 0: unknown."""
 

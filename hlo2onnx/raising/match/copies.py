@@ -11,7 +11,6 @@ from hlo2onnx.ir.code_motion import is_repeatable
 from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, replace_input, subgraphs
 from hlo2onnx.ir.values import INTEGERS, attributes_of, const_of, dtype_of, is_constant
 from hlo2onnx.raising.engine import Rewriter
-from hlo2onnx.raising.match.nested_loops import copied
 
 _INDEXED = frozenset(
     {"Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "TensorScatter"}
@@ -69,6 +68,27 @@ def _copied_body(
             if x in values:
                 graph.outputs[index] = values[x]
     return copy
+
+
+def copied(b: Rewriter, body: oir.Graph) -> tuple[oir.Graph, dict[oir.Value, oir.Value]]:
+    """A copy of a body under new names, and the copy of each value."""
+    copy = body.clone(allow_outer_scope_values=True)
+    _name(b, copy)
+    pairs = dict(zip(body.inputs, copy.inputs, strict=True))
+    for old, new in zip(body, copy, strict=True):
+        pairs.update(zip(old.outputs, new.outputs, strict=True))
+    return copy, pairs
+
+
+def _name(b: Rewriter, graph: oir.Graph) -> None:
+    """Gives a copy and its values new names, and clears their metadata."""
+    graph.name = b.names.unique(graph.name or "body")
+    for value in (*graph.inputs, *(x for node in graph for x in node.outputs)):
+        value.name = b.names.unique(value.name or "value")
+        value.meta.clear()
+    for node in graph:
+        for inner in subgraphs(node):
+            _name(b, inner)
 
 
 def output_of(b: Rewriter, graph: oir.Graph, value: oir.Value) -> oir.Value:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.notes import STACKED, hold_trip
-from hlo2onnx.ir.op_families import BROADCASTING, LOOPS, REDUCTIONS, RESHAPES, UNARY
+from hlo2onnx.ir.op_families import BROADCASTING, REDUCTIONS, RESHAPES, UNARY
 from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.values import (
@@ -20,10 +20,8 @@ from hlo2onnx.ir.values import (
     shape_of,
 )
 from hlo2onnx.raising.engine import Refusal, need, needed
-from hlo2onnx.raising.match.counted_loop import Trips, release
-from hlo2onnx.raising.match.nested_loops import Nested, copied
 from hlo2onnx.raising.match.views import operands
-from hlo2onnx.raising.vectorize.trip_rows import TripRows, row_bytes
+from hlo2onnx.raising.vectorize.trip_rows import TripRows
 
 _AXIS = frozenset(
     {"ArgMax", "ArgMin", "Concat", "Hardmax", "LayerNormalization", "LogSoftmax",
@@ -54,11 +52,9 @@ class Batcher(TripRows):
         for output in node.outputs:
             need(self._affordable(output), "it would take too much memory", node)
         values = make(self, node)
-        numbers = self._trips.body.inputs[:1]  # the copy of an inner body has none
         for output, value in zip(node.outputs, values, strict=True):
             self.rows[output] = value
-            for number in numbers:
-                hold_trip(number, STACKED, output, value)
+            hold_trip(self._trips.number, STACKED, output, value)
 
     # -- operators ------------------------------------------------------------------------------
 
@@ -218,79 +214,6 @@ class Batcher(TripRows):
             self._b.op("Gather", row, self._b.const(flat.astype(np.int64)), axis=1, types=types)
         ]
 
-    def nested(self, node: oir.Node) -> list[oir.Value]:
-        """A Scan or Loop in the body: each of its trips computes all trips of the outer loop."""
-        inner, costs = Nested(node), self._b.costs
-        for x in inner.results:
-            size = row_bytes(x)
-            small = size <= costs.nested_row_bytes
-            need(
-                small or size * self._trips.count <= costs.cached_bytes,
-                "a trip of its own works on what is in the cache",
-                x,
-            )
-        for x in inner.captured:
-            need(x in self.rows or self._trips.is_outer(x), "its body reads a state", x)
-        changing = inner.changing(self.rows)
-        need(changing, "nothing in it changes", node)
-        inputs = list(node.inputs)
-        for place, own in enumerate(inner.body.inputs):
-            if own in changing:
-                whole = self._whole(inputs[place])
-                inputs[place] = self._exchanged(whole, place >= inner.states.stop)
-        body = self._body(inner, changing)
-        types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
-        for place, x in enumerate(node.outputs):
-            if inner.changes(place, changing):
-                after = inner.results[place]
-                dims = self._dims(after)
-                types[place] = (dtype_of(x), (*shape_of(x)[: rank_of(x) - rank_of(after)], *dims))
-        made = self._b.copy_of(node, inputs, types, body=body)
-        return [
-            self._exchanged(x, place >= len(inner.states))
-            if inner.changes(place, changing)
-            else self._whole(x)
-            for place, x in enumerate(made)
-        ]
-
-    def _exchanged(self, x: oir.Value, is_stack: bool) -> oir.Value:
-        """x with the axis of one loop before that of the other, if it has both."""
-        return self._b.transpose(x, [1, 0, *range(2, rank_of(x))]) if is_stack else x
-
-    def _body(self, inner: Nested, changing: set[oir.Value]) -> oir.Graph:
-        """The body of an inner loop, for all trips of the outer one.
-
-        Raises:
-            Refusal: A node of it does not work on rows.
-        """
-        b = self._b
-        copy, pairs = copied(b, inner.body)
-        rows = {x: self.rows[x] for x in inner.captured if x in self.rows}
-        for place, old in enumerate(inner.body.inputs):
-            if old in changing:
-                new = b.value(old.name or "row", dtype_of(old), self._dims(old))
-                rows[pairs[old]] = copy.inputs[place] = new
-        nothing_else_changes = Trips(inner.node, self._trips.count, oir.Graph([], [], nodes=[]))
-        batcher = Batcher(b, nothing_else_changes, rows, is_numbered=False)
-        try:
-            with b.at_end(copy):
-                for node in list(copy):
-                    if any(x in batcher.rows for x in node.inputs):
-                        batcher.batch(node)
-                first = len(inner.body.outputs) - len(inner.results)
-                for place, old in enumerate(inner.results):
-                    if inner.changes(place, changing):
-                        value = batcher._whole(pairs[old])
-                        made = value.producer() is not None
-                        copy.outputs[first + place] = value if made else b.Identity(value)
-        except Refusal:
-            release(copy)
-            raise
-        for node in reversed(list(copy)):
-            if not any(x.uses() or x.is_graph_output() for x in node.outputs):
-                copy.remove(node, safe=True)
-        return copy
-
 
 def _known(node: oir.Node) -> tuple[int, ...]:
     """The integers that are a node's second operand.
@@ -303,7 +226,6 @@ def _known(node: oir.Node) -> tuple[int, ...]:
 
 _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
     **dict.fromkeys(UNARY | BROADCASTING | {"Identity", THREEFRY}, Batcher.elementwise),
-    **dict.fromkeys(LOOPS, Batcher.nested),
     **dict.fromkeys(_AXIS, Batcher.along_axis),
     **dict.fromkeys(REDUCTIONS, Batcher.reduction),
     **dict.fromkeys(_WITH_BATCH, Batcher.merged),
@@ -323,7 +245,7 @@ _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
 
 def batchable(b: Batcher, node: oir.Node) -> bool:
     """Tries to add the node's results to the rows; returns whether it could."""
-    is_apart = b.rows.keys().isdisjoint(node.inputs) and node.op_type not in LOOPS
+    is_apart = b.rows.keys().isdisjoint(node.inputs)
     if is_apart or b.obstacle(node) is not None:  # as for most nodes of a body
         return False
     try:

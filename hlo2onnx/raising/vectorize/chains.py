@@ -10,9 +10,8 @@ from hlo2onnx.ir.replace import remove_unused
 from hlo2onnx.ir.traversal import nodes_in, reads, replace_uses
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter
-from hlo2onnx.raising.match.copies import makers_within
+from hlo2onnx.raising.match.copies import copied, makers_within
 from hlo2onnx.raising.match.counted_loop import Trips, has_one_shape, rebuilt, separate
-from hlo2onnx.raising.match.nested_loops import copied
 from hlo2onnx.raising.vectorize.batching import Batcher, batchable
 from hlo2onnx.raising.vectorize.early import row_of, weight
 from hlo2onnx.raising.vectorize.trip_rows import Rows, row_bytes

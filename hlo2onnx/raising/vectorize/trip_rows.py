@@ -8,7 +8,6 @@ from typing import Any
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.op_families import LOOPS
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.counted_loop import Trips, has_one_shape
@@ -35,20 +34,19 @@ class TripRows:
     Args:
         b: Makes the nodes.
         trips: The Loop.
-        rows: Those that are known.
-        is_numbered: Whether to include the number of the trip.
+        rows: Those that are known, besides the number of the trip.
     """
 
-    def __init__(self, b: Rewriter, trips: Trips, rows: Rows, is_numbered: bool = True) -> None:
+    def __init__(self, b: Rewriter, trips: Trips, rows: Rows) -> None:
         self._b = b
         self._trips = trips
         self.rows = dict(rows)
-        if is_numbered and trips.number.uses() and trips.count <= MOST_TRIPS:
+        if trips.number.uses() and trips.count <= MOST_TRIPS:
             self.rows[trips.number] = b.i64(range(trips.count))
 
     def obstacle(self, node: oir.Node) -> str | None:
         """Why the operands of a node rule it out; None if they do not."""
-        rows, changes = self.rows, node.op_type in LOOPS
+        rows, changes = self.rows, False
         for x in node.inputs:
             if x in rows:
                 changes = True

@@ -26,8 +26,8 @@ class Partition(Rule):
     - constant: a state that follows from constants alone. It becomes a row of a constant table. If
       the condition follows from these states, the number of trips is known.
     - early: a value that depends only on the number of the trip and on values made before the
-      loop, through operators that work on each row (elementwise ones, MatMul, reductions, moves,
-      loops of these). It is computed for all trips before the loop. So a loop without states
+      loop, through operators that work on each row (elementwise ones, MatMul, reductions, moves).
+      It is computed for all trips before the loop. So a loop without states
       (`lax.map`) vanishes, and random numbers of scanned keys are drawn at once.
     - late: a value that only stacks need. It is computed from stacks after the loop.
     - chained: a state that depends on itself alone. It gets a loop of its own, if much of the rest
