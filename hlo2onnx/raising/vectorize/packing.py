@@ -151,12 +151,7 @@ class Packer:
         self.read.add(source)
         if prod(_fixed(before)) == prod(shape[: self.axis]):
             return self.b.reshape(self._taken(columns, axis), shape)
-        if len(place) > 1:
-            return None
-        # The axis moves past others.
-        x, axis = moved(self.b, source, axis, prod(shape[: self.axis]))
-        turned = [Column(x, {axis: index}) for one in columns for index in one.place.values()]
-        return self.b.reshape(self._taken(turned, axis), shape)
+        return None
 
     def _taken(self, columns: Sequence[Column], axis: int) -> oir.Value:
         """Columns of one tensor that differ along this axis."""
@@ -193,20 +188,6 @@ class Packer:
         signs = np.array([1 if node.op_type == "Add" else -1 for node in makers])
         signs = signs.astype(dtype_of(right[0]).numpy()).reshape(-1, *(1,) * (-self.axis - 1))
         return self.b.Add(self.pack(left), self.b.Mul(self.pack(right), self.b.const(signs)))
-
-
-def moved(b: Rewriter, x: oir.Value, axis: int, before: int) -> tuple[oir.Value, int]:
-    """A Transpose of x with this many elements before an axis, and the new place of the axis.
-
-    Raises:
-        Refusal: There is none that keeps the order of the other axes.
-    """
-    others = [k for k in range(len(shape_of(x))) if k != axis]
-    dims = _fixed(shape_of(x))
-    fits = [k for k in range(len(dims)) if prod(dims[other] for other in others[:k]) == before]
-    need(fits, "other axes would change their order", x)
-    perm = [*others[: fits[0]], axis, *others[fits[0] :]]
-    return b.transpose(x, perm), fits[0]
 
 
 def elements_before(x: oir.Value, axis: int) -> int:

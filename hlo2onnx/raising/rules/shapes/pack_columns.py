@@ -12,7 +12,7 @@ from hlo2onnx.ir.traversal import replace_input
 from hlo2onnx.ir.values import rank_of, shape_of, size_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
-from hlo2onnx.raising.vectorize.packing import Lanes, Packer, elements_before, moved
+from hlo2onnx.raising.vectorize.packing import Lanes, Packer, elements_before
 
 _MOVING = frozenset({"Concat", "Gather", "Slice", "Split"})
 """Operators whose columns the Concat may take from where they are."""
@@ -134,8 +134,7 @@ def _packed(b: Rewriter, node: oir.Node, run: range, axis: int) -> _Pack:
     is_whole = len(dims) >= -packer.axis and dims[packer.axis] == len(lanes)
     need(is_whole, "all parts are equal", node)
     before = elements_before(node.outputs[0], axis)
-    if elements_before(packed, packer.axis) != before:
-        packed, _ = moved(b, packed, len(shape_of(packed)) + packer.axis, before)
+    need(elements_before(packed, packer.axis) == before, "axes would change their order", node)
     packed = b.reshape(packed, shape)
     need(packer.read.isdisjoint(lanes), "a part is an operand of another", node)
     made = _living(b, packed)
