@@ -32,9 +32,8 @@ from hlo2onnx.targets.workarounds.numerics import (
     center_rows,
     fill_rows,
     split_long_sum,
-    triangle_by_trilu,
 )
-from hlo2onnx.targets.workarounds.slow_sorts import count_integers, merge_halves
+from hlo2onnx.targets.workarounds.slow_sorts import count_integers
 from hlo2onnx.targets.workarounds.slow_transposes import move_one_axis, transpose_with_batch_last
 from hlo2onnx.targets.workarounds.slow_where import select_by_arithmetic
 
@@ -66,10 +65,8 @@ WORKAROUNDS: Sequence[Row] = (
     ("pads_top_k", ("TopK",), fill_rows),
     # slow kernels
     ("sequential_top_k", ("TopK",), count_integers),
-    ("sequential_top_k", ("TopK",), merge_halves),
     ("slow_transposes", ("Transpose",), transpose_with_batch_last),
     ("slow_transposes", ("Transpose",), move_one_axis),
-    ("slow_where", ("Where",), triangle_by_trilu),
     ("slow_where", ("Where",), select_by_arithmetic),
 )
 """In the order of trial; also for the nodes that replace others."""
