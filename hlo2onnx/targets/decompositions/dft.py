@@ -13,11 +13,10 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import dim_of, expression, fixed, is_static, product
-from hlo2onnx.ir.op_families import RESHAPES
+from hlo2onnx.ir.dims import fixed, is_static, product
 from hlo2onnx.ir.replace import can_replace
 from hlo2onnx.ir.replace import replace as replace_node
-from hlo2onnx.ir.values import Dim, const_ints, const_of, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import const_ints, const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.dft_matmul import (
     Transform,
@@ -129,51 +128,8 @@ def _columns(b: TargetBuilder, x: oir.Value, axis: int) -> oir.Value:
     """x as (outer, parts, extent, inner): the extent is that of an axis, and the last axis of x
     holds the real and imaginary parts."""
     dims = shape_of(x)[:-1]
-    outer, inner = product(dims[:axis]), product(dims[axis + 1 :])
-    parts = _parts(b, x)
-    whole = _cut_from(parts, outer)
-    if whole is None:
-        columns = [shaped(b, part, (outer, 1, dims[axis], inner)) for part in parts]
-        return b.concat(columns, axis=1)
-    # They were columns along another axis: exchange the parts with the axes in between.
-    before = columns_of(whole)[0]
-    fewer, ratio = (outer, _ratio(before, outer)), _ratio(outer, before)
-    few, many = (before, ratio) if ratio else fewer
-    assert many is not None
-    between = (2, many) if ratio and ratio > 1 else (many, 2)
-    rest = _ratio(product((outer, dims[axis], inner)), product((few, many)))
-    assert rest is not None
-    whole = b.transpose(shaped(b, whole, (few, *between, rest)), (0, 2, 1, 3))
-    return shaped(b, whole, (outer, 2, dims[axis], inner))
-
-
-def _ratio(more: Dim, fewer: Dim) -> int | None:
-    """more / fewer; None if it is no integer."""
-    if isinstance(more, int) and isinstance(fewer, int):
-        return more // fewer if more % fewer == 0 else None
-    ratio = dim_of(expression(more) / expression(fewer))
-    return ratio if isinstance(ratio, int) else None
-
-
-def _cut_from(parts: Sequence[oir.Value], outer: Dim) -> oir.Value | None:
-    """The transform that has these two parts; None if there is none, or if its number of groups of
-    columns is neither a divisor nor a multiple of `outer`."""
-    sources = []
-    for index, part in enumerate(parts):
-        node = part.producer()
-        while node is not None and node.op_type in RESHAPES:
-            node = node.inputs[0].producer() if node.inputs[0] is not None else None
-        if node is None or node.op_type != "Slice":
-            return None
-        if (const_ints(node.inputs[1]), const_ints(node.inputs[3])) != ((index,), (1,)):
-            return None
-        sources.append(node.inputs[0])
-    whole = sources[0]
-    if len(sources) != 2 or whole is not sources[1] or whole is None or rank_of(whole) != 4:
-        return None
-    before, count, *_ = columns_of(whole)
-    fits = _ratio(before, outer) is not None or _ratio(outer, before) is not None
-    return whole if count == 2 and fits else None
+    shape = (product(dims[:axis]), 1, dims[axis], product(dims[axis + 1 :]))
+    return b.concat([shaped(b, part, shape) for part in _parts(b, x)], axis=1)
 
 
 def _parts(b: TargetBuilder, x: oir.Value) -> list[oir.Value]:
