@@ -157,7 +157,7 @@ def columns_of(x: oir.Value) -> tuple[Dim, int, int, int]:
     return outer, parts, extent, inner
 
 
-# -- factors and roots of unity ---------------------------------------------------------------------
+# -- factors and roots of unity --------------------------------------------------------------------
 
 
 def radices(length: int, costs: Costs) -> tuple[int, ...]:

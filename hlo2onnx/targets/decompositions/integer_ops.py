@@ -7,20 +7,18 @@ integers along axes in f64.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
-from itertools import pairwise
+from typing import Any
 
-import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.dims import canonical
+from hlo2onnx.ir.dims import canonical, is_static, product
 from hlo2onnx.ir.ranges import range_of_type
-from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
-from hlo2onnx.targets.decompositions.rounded_integers import is_rounded, where_rounded
+from hlo2onnx.targets.decompositions.rounded_integers import as_signed, is_rounded, where_rounded
 
 T = oir.DataType
 
@@ -105,10 +103,9 @@ def _over_axes(
             return None
         if not axes:
             return b.Identity(x)
-        dims = static_shape(x)
         reduced: oir.Value | None
-        if dims is not None and 0 in [dims[axis] for axis in axes]:
-            reduced = b.expand(b.scalar_like(identity(dtype_of(x)), x), _kept_as_one(dims, axes))
+        if 0 in [shape_of(x)[axis] for axis in axes]:
+            reduced = b.expand(b.scalar_like(identity(dtype_of(x)), x), _kept_as_one(x, axes))
         else:
             reduced = function(b, x, axes)
         if reduced is None or node.attributes.get_int("keepdims", True):
@@ -124,29 +121,29 @@ def _identity_of(op_type: str, dtype: oir.DataType) -> int:
     return bounds.low if op_type == "Max" else bounds.high
 
 
-def _extreme(b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, op_type: str) -> oir.Value:
-    """The first of TopK, one axis after the other."""
+def _extreme(
+    b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, op_type: str
+) -> oir.Value | None:
+    """The first of TopK, one axis after the other, among them the extreme of no elements where an
+    extent may be 0. None for narrow types with elements: wider ones give the same extreme."""
+    dims, dtype = shape_of(x), dtype_of(x)
+    if dtype != T.INT64 and is_static([dims[axis] for axis in axes]):
+        return None
     largest = int(op_type == "Max")
     for axis in axes:
-        if not isinstance(shape_of(x)[axis], int):  # TopK needs an element
-            x = _one_more(b, x, axis, _identity_of(op_type, dtype_of(x)))
+        if not isinstance(dims[axis], int):
+            x = _one_more(b, x, axis, _identity_of(op_type, dtype))
         x, _ = b.outputs("TopK", x, b.i64([1]), axis=axis, largest=largest, n_outputs=2)
     return x
 
 
-def _narrow_extreme(
-    b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, op_type: str
-) -> oir.Value | None:
-    """The extreme in INT32, bounded by the narrow type: of no elements it is INT32's bound, which
-    the cast back would wrap to 0 or -1. None if there always are elements."""
-    dims, dtype = shape_of(x), dtype_of(x)
-    if all(isinstance(dims[axis], int) for axis in axes):
-        return None
-    kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(dims))
-    operands = b.cast(x, T.INT32), b.i64(axes)
-    reduced = b.op(f"Reduce{op_type}", *operands, keepdims=1, types=[(T.INT32, kept)])
-    bound = _identity_of(op_type, dtype)
-    return b.cast(b.op(op_type, reduced, b.scalar(bound, T.INT32)), dtype)
+def _one_more(b: GraphBuilder, x: oir.Value, axis: int, item: int) -> oir.Value:
+    """x with this number appended along an axis."""
+    pads = [0] * (2 * rank_of(x))
+    pads[rank_of(x) + axis] = 1
+    more = [canonical(dim + int(place == axis)) for place, dim in enumerate(shape_of(x))]
+    types = [(dtype_of(x), tuple(more))]
+    return b.op("Pad", x, b.i64(pads), b.scalar_like(item, x), types=types)
 
 
 def _folded_extreme(
@@ -160,51 +157,51 @@ def _folded_extreme(
     return x
 
 
-def _sum(b: TargetBuilder, x: oir.Value, axes: Sequence[int]) -> oir.Value:
+def _of_columns(function: Callable[[TargetBuilder, oir.Value], oir.Value | None]) -> Any:
+    """A function of (outer, count, inner) that gives (outer, 1, inner), as one over axes."""
+
+    def reduced(b: TargetBuilder, x: oir.Value, axes: Sequence[int]) -> oir.Value | None:
+        dims, is_adjacent = shape_of(x), axes[-1] - axes[0] < len(axes)
+        kept = [axis for axis in range(rank_of(x)) if axis not in axes]
+        before = [dims[axis] for axis in kept if not is_adjacent or axis < axes[0]]
+        after = dims[axes[-1] + 1 :] if is_adjacent else ()
+        columns = x if is_adjacent else b.transpose(x, [*kept, *axes])
+        groups = (product(before), product(dims[axis] for axis in axes), product(after))
+        result = function(b, b.reshape(columns, groups))
+        return None if result is None else b.reshape(result, _kept_as_one(x, axes))
+
+    return reduced
+
+
+@_of_columns
+def _sum(b: TargetBuilder, x: oir.Value) -> oir.Value | None:
     """The product with ones: MatMul wraps around, and is several times faster. Where it is computed
     in f32, the last of the cumulative sums."""
-    dims = static_shape(x)
-    if dims is None:
-        return reduce(partial(_sum_along, b), axes, x)
-    outer, count, inner = _groups(dims, axes)
-    x = _grouped(b, x, axes)
+    outer, count, inner = shape_of(x)
     one = b.scalar_like(1, x)
     if is_rounded(b, "MatMul", dtype_of(x)):
-        total = b.slice(b.CumSum(x, b.i64(1)), [count - 1], [count], axes=[1])
-    elif inner == 1:
-        total = b.MatMul(b.reshape(x, (outer, count)), b.expand(one, (count, 1)))
-    else:
-        total = b.MatMul(b.expand(one, (1, count)), x)
-    return b.reshape(total, _kept_as_one(dims, axes))
+        is_known = isinstance(count, int)
+        return b.slice(b.CumSum(x, b.i64(1)), [count - 1], [count], axes=[1]) if is_known else None
+    if inner == 1:
+        return b.MatMul(b.reshape(x, (outer, count)), b.expand(one, (count, 1)))
+    return b.MatMul(b.expand(one, (1, count)), x)
 
 
-def _sum_along(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
-    """The sum along an axis of any extent, known or not."""
-    order = [other for other in range(rank_of(x)) if other != axis] + [axis]
-    last = b.transpose(x, order)
-    extent = shape_of(x)[axis]
-    size = b.Shape(x, start=axis, end=axis + 1)
-    column = b.Concat(size, b.i64([1]), axis=0)
-    ones = b.op("Expand", b.scalar_like(1, x), column, types=[(dtype_of(x), (extent, 1))])
-    total = b.op("MatMul", last, ones, types=[(dtype_of(x), (*shape_of(last)[:-1], 1))])
-    return b.transpose(total, [order.index(other) for other in range(rank_of(x))])
-
-
-def _product(b: GraphBuilder, x: oir.Value, axes: Sequence[int]) -> oir.Value:
-    """The first half of the elements by the second, until one is left."""
-    dims = static_shape(x)
-    if dims is None:
-        return reduce(partial(_product_along, b), axes, x)
-    product = _halved(b, _grouped(b, x, axes), 1, "Mul")
-    return b.reshape(product, _kept_as_one(dims, axes))
-
-
-def _product_along(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
-    """The product along an axis of any extent, known or not, 0 among them."""
-    extent = shape_of(x)[axis]
-    if isinstance(extent, int) and extent:
-        return _halved(b, x, axis, "Mul")
-    return _halved_in_loop(b, x, axis)
+@_of_columns
+def _product(b: TargetBuilder, x: oir.Value) -> oir.Value:
+    """The first half of the elements by the second, until one is left; by a Loop if the number of
+    elements is not known."""
+    outer, count, inner = shape_of(x)
+    if isinstance(count, int):
+        return _halved(b, x, 1, "Mul")
+    dtype, dims = dtype_of(x), (outer, inner)
+    trip, going = b.value("trip", T.INT64, []), b.value("going", T.BOOL, [])
+    state = b.value("product", dtype, dims)
+    with b.subgraph([trip, going, state], "product") as body:
+        more = b.Mul(state, b.Gather(x, trip, axis=1))
+        body.outputs.extend([b.Identity(going), more])
+    ones = b.expand(b.scalar_like(1, x), dims)
+    return b.op("Loop", b.extents.scalar(count), None, ones, body=body, types=[(dtype, dims)])
 
 
 def _halved(b: GraphBuilder, x: oir.Value, axis: int, op_type: str) -> oir.Value:
@@ -224,69 +221,8 @@ def _halved(b: GraphBuilder, x: oir.Value, axis: int, op_type: str) -> oir.Value
     return x
 
 
-def _halved_in_loop(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
-    """The product along an axis by a Loop that multiplies as `_halved` does. A 1 is appended, as
-    there may be no elements."""
-    dtype, padded = dtype_of(x), _one_more(b, x, axis, 1)
-    unknown = tuple(
-        oir.SymbolicDim(None) if place == axis else dim for place, dim in enumerate(shape_of(x))
-    )
-    trip, going = b.value("trip", T.INT64, []), b.value("going", T.BOOL, [])
-    state = b.value("halved", dtype, unknown)
-    place, one = b.i64([axis]), b.i64([1])
-    with b.subgraph([trip, going, state], "halving") as body:
-        count = b.Shape(state, start=axis, end=axis + 1)
-        half = b.Div(count, b.i64([2]))
-        bounds = b.i64([0]), half, b.Add(half, half), count
-        first, second, rest = (
-            b.op("Slice", state, *pair, place, types=[(dtype, unknown)])
-            for pair in pairwise(bounds)
-        )
-        product = b.op("Mul", first, second, types=[(dtype, unknown)])
-        joined = b.op("Concat", product, rest, axis=axis, types=[(dtype, unknown)])
-        body.outputs.append(b.squeeze(b.Greater(b.Sub(count, half), one), [0]))
-        body.outputs.append(joined)
-    size = b.Shape(padded, start=axis, end=axis + 1)
-    several = b.squeeze(b.Greater(size, one), [0])
-    kept = tuple(1 if place == axis else dim for place, dim in enumerate(shape_of(x)))
-    (whole,) = b.node("Loop", [None, several, padded], {"body": body}, [(dtype, unknown)])
-    whole.shape = oir.Shape(kept)
-    return whole
-
-
-def _one_more(b: GraphBuilder, x: oir.Value, axis: int, item: int) -> oir.Value:
-    """x with this number appended along an axis."""
-    pads = [0] * (2 * rank_of(x))
-    pads[rank_of(x) + axis] = 1
-    more = [canonical(dim + int(place == axis)) for place, dim in enumerate(shape_of(x))]
-    types = [(dtype_of(x), tuple(more))]
-    return b.op("Pad", x, b.i64(pads), b.scalar_like(item, x), types=types)
-
-
-def _groups(dims: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int]:
-    """The number of elements before, along and after the reduced axes. Axes that are not adjacent
-    are moved to the end."""
-    count = math.prod(dims[axis] for axis in axes)
-    kept = [axis for axis in range(len(dims)) if axis not in axes]
-    inner = math.prod(dims[axes[-1] + 1 :]) if _adjacent(axes) else 1
-    outer = math.prod(dims[axis] for axis in kept if not _adjacent(axes) or axis < axes[0])
-    return outer, count, inner
-
-
-def _adjacent(axes: Sequence[int]) -> bool:
-    return axes[-1] - axes[0] < len(axes)
-
-
-def _grouped(b: GraphBuilder, x: oir.Value, axes: Sequence[int]) -> oir.Value:
-    """x with the extents of `_groups`."""
-    dims = [int(dim) for dim in static_shape(x) or ()]
-    if not _adjacent(axes):
-        x = b.transpose(x, [*(axis for axis in range(len(dims)) if axis not in axes), *axes])
-    return b.reshape(x, _groups(dims, axes))
-
-
-def _kept_as_one(dims: Sequence[int], axes: Sequence[int]) -> list[int]:
-    return [1 if axis in axes else dim for axis, dim in enumerate(dims)]
+def _kept_as_one(x: oir.Value, axes: Sequence[int]) -> list[Dim]:
+    return [1 if axis in axes else dim for axis, dim in enumerate(shape_of(x))]
 
 
 def _sum_of(function: Callable[[GraphBuilder, oir.Value], oir.Value]) -> Decompose:
@@ -296,26 +232,6 @@ def _sum_of(function: Callable[[GraphBuilder, oir.Value], oir.Value]) -> Decompo
         return b.ReduceSum(function(b, _first(node)), *node.inputs[1:], **attributes_of(node))
 
     return decompose
-
-
-# -- order of UINT64 -----------------------------------------------------------------------------
-
-
-def _as_int64(b: GraphBuilder, node: oir.Node) -> Outputs:
-    """The operator on INT64 numbers in the same order: those with the top bit flipped."""
-
-    def flipped(x: oir.Value) -> oir.Value:
-        return b.BitwiseXor(x, b.scalar(np.iinfo(np.int64).min, T.INT64))
-
-    x = flipped(b.cast(_first(node), T.INT64))
-    types = [
-        (T.INT64 if dtype_of(y) == T.UINT64 else dtype_of(y), shape_of(y)) for y in node.outputs
-    ]
-    made = b.copy_of(node, [x, *node.inputs[1:]], types)
-    return [
-        b.cast(flipped(y), T.UINT64) if dtype_of(old) == T.UINT64 else y
-        for y, old in zip(made, node.outputs, strict=True)
-    ]
 
 
 def _extremes(function: Callable[..., oir.Value | None]) -> dict[str, Decompose]:
@@ -334,23 +250,23 @@ _SUMS: Mapping[str, Decompose] = {
     "ReduceSum": _over_axes(_sum, lambda dtype: 0),
     "ReduceSumSquare": _sum_of(lambda b, x: b.Mul(x, x)),
 }
+_EXTREMES: Mapping[str, Decompose] = _extremes(_extreme)
 _COMPARISONS: Mapping[str, Decompose] = {
     "Clip": clip,
     "Max": maximum,
     "Min": minimum,
     "Relu": relu,
     "Sign": sign,
-    **_extremes(_extreme),
+    **_EXTREMES,
 }
 _ROUNDED: Mapping[str, Decompose] = {"Clip": clip, "Relu": relu, **_extremes(_folded_extreme)}
-_NARROW: Mapping[str, Decompose] = _extremes(_narrow_extreme)
 _RANKINGS = ("ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "TopK")
 
 INTEGER_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op_type, dtype): f for op_type, f in _SUMS.items() for dtype in (T.INT32, T.INT64)},
     **{(op_type, T.INT64): function for op_type, function in _COMPARISONS.items()},
-    **{(op, dtype): f for op, f in _NARROW.items() for dtype in (T.INT2, T.INT4, T.INT16)},
-    **{(op_type, T.UINT64): _as_int64 for op_type in _RANKINGS},
+    **{(op, dtype): f for op, f in _EXTREMES.items() for dtype in (T.INT2, T.INT4, T.INT16)},
+    **{(op_type, T.UINT64): as_signed for op_type in _RANKINGS},
     **{(op_type, T.INT32): where_rounded(function) for op_type, function in _ROUNDED.items()},
     ("Clip", T.UINT32): where_rounded(clip),
 }

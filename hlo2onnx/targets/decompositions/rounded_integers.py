@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import FLOATS, attributes_of, const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
 from hlo2onnx.targets.target import node_key
@@ -62,7 +63,7 @@ def compared(b: TargetBuilder, node: oir.Node) -> oir.Value:
     x, y = _operands(node)
     if dtype_of(x) == T.UINT32:
         is_order = node.op_type != "Equal"
-        first, second = (signed(b, v) if is_order else b.cast(v, T.INT32) for v in (x, y))
+        first, second = (_signed(b, v) if is_order else b.cast(v, T.INT32) for v in (x, y))
         return b.op(node.op_type, first, second)
     if node.op_type == "Equal":
         return _is_zero(b, b.Sub(x, y))
@@ -77,28 +78,29 @@ def _is_zero(b: TargetBuilder, x: oir.Value) -> oir.Value:
     return result
 
 
-def signed(b: TargetBuilder, x: oir.Value) -> oir.Value:
-    """UINT32 numbers as INT32 numbers in the same order: those with the top bit flipped."""
-    low = b.scalar(np.iinfo(np.int32).min, T.INT32)
-    result: oir.Value = b.Add(b.cast(x, T.INT32), low)
+_SIGNED: Final = {T.UINT32: T.INT32, T.UINT64: T.INT64}
+
+
+def _signed(b: TargetBuilder, x: oir.Value) -> oir.Value:
+    """UINT32 or UINT64 numbers as signed ones in the same order: those with the top bit flipped."""
+    return _with_low_added(b, b.cast(x, _SIGNED[dtype_of(x)]))
+
+
+def _with_low_added(b: TargetBuilder, x: oir.Value) -> oir.Value:
+    result: oir.Value = b.Add(x, b.scalar_like(range_of_type(dtype_of(x)).low, x))
     return result
 
 
-def _unsigned(b: TargetBuilder, x: oir.Value) -> oir.Value:
-    return b.cast(b.Add(x, b.scalar_like(np.iinfo(np.int32).min, x)), T.UINT32)
-
-
-def in_int32(b: TargetBuilder, node: oir.Node) -> Outputs:
-    """An operator on UINT32 that depends on the order, on INT32 numbers in the same order."""
+def as_signed(b: TargetBuilder, node: oir.Node) -> Outputs:
+    """An operator on UINT32 or UINT64 that depends on the order, on signed numbers in the same
+    order."""
     if node.op_type.startswith("Scatter") and not node_key(node).endswith(("[max]", "[min]")):
         return None
-    inputs = [x if x is None or dtype_of(x) != T.UINT32 else signed(b, x) for x in node.inputs]
-    types = [
-        (T.INT32 if dtype_of(y) == T.UINT32 else dtype_of(y), shape_of(y)) for y in node.outputs
-    ]
+    inputs = [x if x is None or dtype_of(x) not in _SIGNED else _signed(b, x) for x in node.inputs]
+    types = [(_SIGNED.get(dtype_of(y), dtype_of(y)), shape_of(y)) for y in node.outputs]
     made = b.copy_of(node, inputs, types)
     return [
-        _unsigned(b, y) if dtype_of(old) == T.UINT32 else y
+        b.cast(_with_low_added(b, y), dtype_of(old)) if dtype_of(old) in _SIGNED else y
         for y, old in zip(made, node.outputs, strict=True)
     ]
 
@@ -358,7 +360,7 @@ _BOTH: Mapping[str, Decompose] = {
     "Mod": modulo,
 }
 _UNSIGNED: Mapping[str, Decompose] = {
-    **dict.fromkeys(_ORDERS, in_int32),
+    **dict.fromkeys(_ORDERS, as_signed),
     "Abs": lambda b, node: b.Identity(*_operands(node)),
     "Sign": sign_of_unsigned,
 }
