@@ -50,8 +50,7 @@ from hlo2onnx.targets.target import (
 SCHEMA_TARGET: Final = "onnx"
 """The target without a table: it allows what the standard allows."""
 
-_PACKAGE: Final = "hlo2onnx.targets"
-_FOLDER: Final = "tables"
+_FOLDER: Final = resources.files("hlo2onnx.targets").joinpath("tables")
 _LIMITS: Final = ("min_opset", "max_opset", "default_opset", "max_ir_version")
 _FLAGS: Final = tuple(field.name for field in fields(Flags))
 _COSTS: Final = tuple(field.name for field in fields(Costs))
@@ -59,7 +58,12 @@ _TEXTS: Final = ("extends", "runtime", "runtime_version", "onnx_version", "about
 _ROWS: Final = ("ops", "wrong", "limited", "inexact", "zero_signs_lost")
 _PAIRS: Final = ("pairs", "wrong_pairs", "limited_pairs")
 _NAMES: Final = ("harmful_fusions", "skipped", "costs")
-_KEYS: Final = (*_TEXTS, *_LIMITS, *_FLAGS, *_ROWS, *_PAIRS, *_NAMES)
+_KINDS: Final[Mapping[str, tuple[type, str]]] = {
+    **dict.fromkeys(_TEXTS, (str, "a text")),
+    **dict.fromkeys(_LIMITS, (int, "a whole number")),
+    **dict.fromkeys(_FLAGS, (bool, "true or false")),
+    **dict.fromkeys((*_ROWS, *_PAIRS, *_NAMES), (dict, "an object")),
+}
 _REQUIRED: Final = ("min_opset", "max_opset", "max_ir_version", "ops", "pairs")
 _RANGES: Final = re.compile(r"\d+(-\d*)?(,\d+(-\d*)?)*")
 
@@ -74,21 +78,17 @@ def load_target(name: str) -> Target:
     """
     if not name.endswith(".json"):
         return _known_target(name)
-    path = Path(name)
+    own = Path(name).stem.replace("_", "-")
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise ValueError(f"target {name}: the file cannot be read: {why}") from error
-    own = path.stem.replace("_", "-")
-    if own == SCHEMA_TARGET:
-        raise ValueError(
-            f"target {name}: {own!r} is the plain standard; give the file another name"
-        )
-    try:
-        table = _parsed(text)
+        if own == SCHEMA_TARGET:
+            raise ValueError(f"{own!r} is the plain standard; give the file another name")
+        table = json.loads(Path(name).read_text(encoding="utf-8"))
         _check(table)
         return _target(own, table)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"target {name}: this is not JSON: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"target {name}: the file cannot be read: {error}") from error
     except ValueError as error:
         raise ValueError(f"target {name}: {error}") from error
 
@@ -105,8 +105,7 @@ def _known_target(name: str) -> Target:
 
 @cache
 def _tables() -> dict[str, Traversable]:
-    folder = resources.files(_PACKAGE).joinpath(_FOLDER)
-    return {file.name.removesuffix(".json"): file for file in folder.iterdir()}
+    return {file.name.removesuffix(".json"): file for file in _FOLDER.iterdir()}
 
 
 def _known(name: str) -> Any:
@@ -116,7 +115,7 @@ def _known(name: str) -> Any:
         ValueError: There is none.
     """
     if name in _tables():
-        return _parsed(_tables()[name].read_text(encoding="utf-8"))
+        return json.loads(_tables()[name].read_text(encoding="utf-8"))
     kind, _, version = name.partition("@")
     if version and kind in _tables():
         table = _known(kind)
@@ -126,13 +125,6 @@ def _known(name: str) -> Any:
         f"unknown target {name!r}; known targets: {', '.join(known_targets())}, or the path of a"
         " table, <name>.json"
     )
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"this is not JSON: {error}") from error
 
 
 def _extended(table: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -160,13 +152,8 @@ def _target(name: str, table: Mapping[str, Any]) -> Target:
     if "default_opset" not in own:
         default = given.get("default_opset", DEFAULT_OPSET)
         given["default_opset"] = min(max(default, given.get("min_opset", MIN_OPSET)), newest)
-    for key, parse in (
-        ("ops", _support),
-        ("pairs", _pair_support),
-        ("wrong", _support),
-        ("limited", _support),
-        ("limited_pairs", _pair_support),
-    ):
+    for key in ("ops", "pairs", "wrong", "limited", "limited_pairs"):
+        parse = _pair_support if key in _PAIRS else _support
         rows = {op: parse(f"{key}: {op}", row, newest) for op, row in table.get(key, {}).items()}
         given[key] = {**getattr(base, key), **rows}
     skipped = {op: reason for reason, ops in table.get("skipped", {}).items() for op in ops.split()}
@@ -179,15 +166,12 @@ def _target(name: str, table: Mapping[str, Any]) -> Target:
         costs=replace(base.costs, **table.get("costs", {})),
         **given,
     )
-    if not MIN_OPSET <= target.min_opset <= target.max_opset:
+    opsets = (target.min_opset, target.default_opset, target.max_opset)
+    if not MIN_OPSET <= opsets[0] <= opsets[1] <= opsets[2]:
         raise ValueError(
-            f"min_opset {target.min_opset} and max_opset {target.max_opset} are no range from"
-            f" {MIN_OPSET} on"
-        )
-    if not target.min_opset <= target.default_opset <= target.max_opset:
-        raise ValueError(
-            f"default_opset {target.default_opset} is outside {target.min_opset} to"
-            f" {target.max_opset}"
+            "min_opset {}, default_opset {} and max_opset {} are not in order from {} on".format(
+                *opsets, MIN_OPSET
+            )
         )
     return target
 
@@ -201,9 +185,9 @@ def _check(table: Any) -> None:
     if not isinstance(table, dict):
         raise ValueError(f"a table is an object, not {type(table).__name__}")
     for key, value in table.items():
-        if key not in _KEYS:
-            raise ValueError(f"there is no key {key}; {_advice(key, 'keys', _KEYS)}")
-        kind, called = _kind(key)
+        if key not in _KINDS:
+            raise ValueError(f"there is no key {key}{_advice(key, _KINDS)}")
+        kind, called = _KINDS[key]
         if type(value) is not kind:
             raise ValueError(f"{key} is {json.dumps(value)[:40]}, not {called}")
     for reason, ops in table.get("skipped", {}).items():
@@ -211,7 +195,7 @@ def _check(table: Any) -> None:
             raise ValueError(f'skipped: {reason}: {ops!r} is not a text, such as "If Loop"')
     for name, cost in table.get("costs", {}).items():
         if name not in _COSTS:
-            raise ValueError(f"costs: there is no cost {name}; {_advice(name, 'costs', _COSTS)}")
+            raise ValueError(f"costs: there is no cost {name}{_advice(name, _COSTS)}")
         if type(cost) is not int or cost < 0:
             raise ValueError(
                 f"costs: {name} is {json.dumps(cost)[:40]}, not a whole number from 0 on"
@@ -227,28 +211,17 @@ def _check(table: Any) -> None:
             _check_operator(key, op)
 
 
-def _advice(name: str, called: str, known: Iterable[str]) -> str:
+def _advice(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, known, 1)
-    return f"did you mean {close[0]}?" if close else f"the {called} are {', '.join(known)}"
-
-
-def _kind(key: str) -> tuple[type, str]:
-    if key in _LIMITS:
-        return int, "a whole number"
-    if key in _FLAGS:
-        return bool, "true or false"
-    return (str, "a text") if key in _TEXTS else (dict, "an object")
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _check_operator(section: str, key: str) -> None:
     """Raise ValueError unless ONNX has the operator and the parameter in the key."""
-    op_type = key.partition("[")[0].partition(".")[0]
+    op_type, parameter = key.partition("[")[0].partition(".")[::2]
     known = schemas()
     if op_type not in known:
-        close = difflib.get_close_matches(op_type, known, 1)
-        advice = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(f"{section}: ONNX has no operator {op_type}{advice}")
-    parameter = key.partition(".")[2]
+        raise ValueError(f"{section}: ONNX has no operator {op_type}{_advice(op_type, known)}")
     names = {item.name for schema in known[op_type].values() for item in schema.inputs}
     if parameter and parameter not in names:
         raise ValueError(f"{section}: {op_type} has no input {parameter}")
@@ -258,18 +231,16 @@ def _check_operator(section: str, key: str) -> None:
 
 def _pair_support(where: str, rows: Any, newest: int) -> PairSupport:
     """Parse {"f32": {"18-26": "i32 i64"}}."""
-    _check_object(where, rows)
     return {
         _dtype(where, first): _support(f"{where}: {first}", row, newest)
-        for first, row in rows.items()
+        for first, row in _items(where, rows)
     }
 
 
 def _support(where: str, row: Any, newest: int) -> Support:
     """Parse {"18-26": "f32 f64", "19,21-23": "bf16"}."""
-    _check_object(where, row)
     parsed: Support = {}
-    for ranges, names in row.items():
+    for ranges, names in _items(where, row):
         if not _RANGES.fullmatch(ranges):
             raise ValueError(f'{where}: {ranges!r} are no opsets; write them as "18-20,23"')
         if not isinstance(names, str):
@@ -281,9 +252,10 @@ def _support(where: str, row: Any, newest: int) -> Support:
     return parsed
 
 
-def _check_object(where: str, row: Any) -> None:
+def _items(where: str, row: Any) -> Iterable[tuple[str, Any]]:
     if not isinstance(row, dict):
         raise ValueError(f"{where}: {json.dumps(row)[:40]} is not an object")
+    return row.items()
 
 
 def _dtype(where: str, name: str) -> ir.DataType:

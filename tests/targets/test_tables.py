@@ -120,11 +120,6 @@ def test_the_default_opset_is_the_targets(tmp_path: Path) -> None:
     assert translate(jnp.sin, x, target="ort-cpu@1.20", opset=18).report.opset == 18
 
 
-def test_a_default_opset_out_of_range(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="default_opset 27 is outside 17 to 26"):
-        load_target(table(tmp_path, {"default_opset": 27}))
-
-
 @pytest.mark.wide
 def test_bitcast_only_where_the_target_has_it(tmp_path: Path) -> None:
     x = np.arange(3, dtype=np.float32)
