@@ -40,7 +40,7 @@ from hlo2onnx.ir.weight_storage import LARGE_ELEMENTS
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.builder import TargetBuilder
-from hlo2onnx.targets.legalize.changes import label_of, note_cast
+from hlo2onnx.targets.legalize.changes import label_of, note_casts
 from hlo2onnx.targets.target import node_key
 
 F32 = oir.DataType.FLOAT
@@ -255,7 +255,7 @@ class _Widening:
 
     def _casted(self, x: oir.Value, dtype: oir.DataType) -> oir.Value:
         made = self._b.cast(x, dtype)
-        note_cast(made, self._label)
+        note_casts([made.producer()], self._label)
         return made
 
     # -- values -----------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ class _Widening:
         """A Cast of a weight, which would take twice its memory in f32."""
         with self._b.at_start():
             made = self._b.cast(weight, F32)
-        note_cast(made, f"weight {dtype_of(weight).short_name()}")
+        note_casts([made.producer()], f"weight {dtype_of(weight).short_name()}")
         return made
 
 

@@ -8,7 +8,7 @@ numbers counts as missing, unless facts about the operands show that it is right
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import onnx_ir as oir
@@ -37,7 +37,12 @@ from hlo2onnx.targets.legalize.casts import (
     collapse_casts,
     holds,
 )
-from hlo2onnx.targets.legalize.changes import Changes, label_of
+from hlo2onnx.targets.legalize.changes import (
+    count_casts,
+    label_of,
+    note_casts,
+    note_replaced,
+)
 from hlo2onnx.targets.legalize.control_flow import (
     NEXT,
     carry_states,
@@ -83,13 +88,10 @@ def legalize(
     graph = model.graph
     builder = TargetBuilder(graph, graph.opset_imports[""], target)
     builder.adopt(graph)
-    changes = Changes()
-    _prepare(graph, builder, changes)
+    _prepare(graph, builder)
     facts = LoopFacts(graph) if target.flags.narrows_i64 else Facts()
     kernels = Kernels(builder, half, nan, facts)
-    if nan != "runtime":
-        _guard(graph, builder, facts, changes)
-    _raise(_replace_nodes(graph, kernels, changes))
+    _raise(_replace_nodes(graph, kernels, report))
     collapse_casts(graph, builder.opset)
     if target.flags.fuses_cast_transposes:
         widen_before_transposing(graph, builder)
@@ -97,7 +99,7 @@ def legalize(
     newer = f"use opset {FORM_OPSET} or newer"
     _raise([_refusal(node, why, newer) for node, why in write_forms(graph, builder)])
     remove_unused(graph)
-    changes.write(report, all_nodes(graph))
+    count_casts(report, all_nodes(graph))
     if nan == "default" and kernels.may_lose_nan(graph):
         report.note(f"{target.name}: Max, Min, Clip and Relu may lose NaN (nan='xla' refuses)")
     if target.flags.saturates_int8 and any(map(_multiplies_int8, all_nodes(graph))):
@@ -124,7 +126,7 @@ def _raise(refusals: Sequence[Refusal]) -> None:
         raise TranslationError(refusals)
 
 
-def _prepare(graph: oir.Graph, builder: TargetBuilder, changes: Changes) -> None:
+def _prepare(graph: oir.Graph, builder: TargetBuilder) -> None:
     """Writes empty constants, Scans and the states of control flow in the form of the target."""
     target = builder.target
     if target.flags.flattens_empty_constants:
@@ -132,10 +134,10 @@ def _prepare(graph: oir.Graph, builder: TargetBuilder, changes: Changes) -> None
     write_scans_as_loops(graph, target, builder)
     builder.made.clear()
     carry_states(graph, target, builder)
-    changes.cast("values of Loop and If", builder.made)
+    note_casts(builder.made, "values of Loop and If")
 
 
-def _replace_nodes(graph: oir.Graph, kernels: Kernels, changes: Changes) -> list[Refusal]:
+def _replace_nodes(graph: oir.Graph, kernels: Kernels, report: Report) -> list[Refusal]:
     """Replaces nodes, and then the new ones, until the target runs all that are left.
 
     Returns:
@@ -143,29 +145,31 @@ def _replace_nodes(graph: oir.Graph, kernels: Kernels, changes: Changes) -> list
     """
     refusals: list[Refusal] = []
     workarounds = rows_of(kernels.builder.target, WORKAROUNDS)
+    guards = {} if kernels.nan == "runtime" else rows_of(kernels.builder.target, GUARDS)
     pending = list(all_nodes(graph))
     while pending:
         made: list[oir.Node] = []
         for node in pending:
             kernels.builder.made.clear()
             label = label_of(node)
-            found = _replace_node(node, kernels, workarounds)
+            tried = [partial(guard, facts=kernels.facts) for guard in guards.get(node.op_type, ())]
+            found = _replace_node(node, kernels, [*tried, *workarounds.get(node.op_type, ())])
             if isinstance(found, Refusal):
                 refusals.append(found)
             elif found:
-                changes.replaced(label, kernels.builder.made)
+                note_replaced(report, label, kernels.builder.made)
                 made += kernels.builder.made
-        pending = made
+        pending, guards = made, {}
     return refusals
 
 
 def _replace_node(
-    node: oir.Node, kernels: Kernels, workarounds: Mapping[str, Sequence[Callable[..., Outputs]]]
+    node: oir.Node, kernels: Kernels, workarounds: Sequence[Callable[..., Outputs]]
 ) -> bool | Refusal:
     """Whether a node was replaced; False if it stays. A refusal if it can neither stay nor go."""
     builder = kernels.builder
     kernels.note_ranges(node)
-    for make in () if node.domain else workarounds.get(node.op_type, ()):
+    for make in () if node.domain else workarounds:
         if _replaced(node, builder, make):
             return True
     newer = newer_decomposition(node, builder.opset)
@@ -183,17 +187,6 @@ def _replace_node(
     if _carry(node, kernels):
         return True
     return _refusal(node, *_no_kernel(node, kernels))
-
-
-def _guard(graph: oir.Graph, builder: TargetBuilder, facts: Facts, changes: Changes) -> None:
-    """Replaces nodes that lose NaN, or give numbers outside the domain of their function."""
-    guards = rows_of(builder.target, GUARDS)
-    for node in list(all_nodes(graph)) if guards else ():
-        for guard in () if node.domain else guards.get(node.op_type, ()):
-            builder.made.clear()
-            label = label_of(node)
-            if _replaced(node, builder, partial(guard, facts=facts)):
-                changes.replaced(label, builder.made)
 
 
 def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:

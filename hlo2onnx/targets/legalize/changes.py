@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 import onnx_ir as oir
@@ -13,55 +12,37 @@ from hlo2onnx.targets.target import main_dtype
 _NEEDED_BY = "hlo2onnx.needed_by"
 
 
-class Changes:
-    """The changes of a legalization.
+def note_replaced(report: Report, label: str, made: Iterable[oir.Node]) -> None:
+    """Notes that a node became other ones: the same operator among casts, or an expansion.
 
-    Attributes:
-        expanded: Count of nodes that became other operators, by operator and type.
+    Args:
+        label: What `label_of` gave of the node before.
     """
-
-    def __init__(self) -> None:
-        self.expanded: Counter[str] = Counter()
-        self._casts: list[tuple[str, oir.Node]] = []
-
-    def replaced(self, label: str, made: Iterable[oir.Node]) -> None:
-        """Notes that a node became other ones: the same operator among casts, or an expansion.
-
-        Args:
-            label: What `label_of` gave of the node before.
-        """
-        made = list(made)
-        if all(each.op_type in ("Cast", label.partition(" ")[0]) for each in made):
-            self.cast(label, made)
-        else:
-            self.expanded[label] += 1
-
-    def cast(self, label: str, made: Iterable[oir.Node]) -> None:
-        """Notes casts that some nodes need."""
-        self._casts += [(label, each) for each in made if each.op_type == "Cast"]
-
-    def write(self, report: Report, nodes: Iterable[oir.Node]) -> None:
-        """Adds the changes to the report; of the casts, those that are still in the model.
-
-        Args:
-            nodes: All nodes of the model.
-        """
-        report.expanded.update(self.expanded)
-        report.casts.update(label for label, node in self._casts if node.graph is not None)
-        report.casts.update(
-            label for node in nodes if (label := node.meta.get(_NEEDED_BY)) is not None
-        )
+    made = list(made)
+    if all(each.op_type in ("Cast", label.partition(" ")[0]) for each in made):
+        note_casts(made, label)
+    else:
+        report.expanded[label] += 1
 
 
-def note_cast(value: oir.Value, label: str) -> None:
-    """Notes for the report which node needs the Cast that makes a value.
+def note_casts(made: Iterable[oir.Node | None], label: str) -> None:
+    """Notes which node needs the Casts among these nodes.
 
     Args:
         label: What `label_of` gives of that node in the program's types.
     """
-    node = value.producer()
-    if node is not None and node.op_type == "Cast":
-        node.meta[_NEEDED_BY] = label
+    for node in made:
+        if node is not None and node.op_type == "Cast":
+            node.meta[_NEEDED_BY] = label
+
+
+def count_casts(report: Report, nodes: Iterable[oir.Node]) -> None:
+    """Adds the noted casts that are still in the model to the report.
+
+    Args:
+        nodes: All nodes of the model.
+    """
+    report.casts.update(label for node in nodes if (label := node.meta.get(_NEEDED_BY)) is not None)
 
 
 def label_of(node: oir.Node) -> str:

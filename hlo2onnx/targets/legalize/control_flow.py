@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.facts import Facts
-from hlo2onnx.ir.replace import replace
+from hlo2onnx.ir.ranges import Range
+from hlo2onnx.ir.replace import replace, state_count
 from hlo2onnx.ir.shapes import INT64_MIN
-from hlo2onnx.ir.traversal import all_nodes, subgraphs
-from hlo2onnx.ir.values import attributes_of, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.traversal import (
+    all_nodes,
+    all_values,
+    reads,
+    replace_input,
+    replace_uses,
+    subgraphs,
+)
+from hlo2onnx.ir.values import attributes_of, dtype_of, present, rank_of, shape_of
 from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.legalize.carriers import carriers_of
 from hlo2onnx.targets.target import Target
@@ -19,85 +29,84 @@ from hlo2onnx.targets.target import Target
 # Control flow that a target does not run, or runs wrongly, by the flags of its table.
 
 
-_OPERATORS = ("If", "Loop", "Scan")
 NEXT = "use jnp.where or a loop of few constant trips, or translate for another target"
-
-
-_FLAGS = (
-    "no_loop", "no_scan", "no_if", "no_nested_loops", "no_zero_trips", "no_unknown_stacks",
-    "no_outer_values_in_scans", "no_outer_values_in_loops", "no_outer_values_in_branches",
-    "no_unlike_branches", "drops_unread_states",
-)  # fmt: skip
 
 
 def control_flow_fault(node: oir.Node, flags: Flags, facts: Facts) -> str:
     """What the target does not run of an If, Loop or Scan; "" if it runs it."""
-    if node.domain or node.op_type not in _OPERATORS:
-        return ""
-    if not any(getattr(flags, name) for name in _FLAGS):
-        return ""
-    reads_outer = bool(_outer_values(node))
-    if node.op_type == "If":
-        branches = [[value.shape for value in branch.outputs] for branch in subgraphs(node)]
-        faults = {
-            "If": flags.no_if,
-            "branch that reads values of the graph around it": flags.no_outer_values_in_branches
-            and reads_outer,
-            "If whose branches give different shapes": flags.no_unlike_branches
-            and branches[0] != branches[1],
-        }
-    elif node.op_type == "Scan":
-        faults = {
-            "Scan": flags.no_scan or flags.no_outer_values_in_scans,  # the others are Loops now
-            "control flow in a Scan": flags.no_nested_loops and _has_control_flow(node),
-        }
-    else:
-        faults = _faults_of_loop(node, flags, facts, reads_outer)
-    return next((what for what, is_there in faults.items() if is_there), "")
+    for flag, what, is_met in () if node.domain else _FAULTS.get(node.op_type, ()):
+        if getattr(flags, flag) and is_met(node, facts):
+            return what
+    return ""
 
 
-def _faults_of_loop(
-    loop: oir.Node, flags: Flags, facts: Facts, reads_outer: bool
-) -> dict[str, bool]:
-    (body,) = subgraphs(loop)
-    states = len(loop.inputs) - 2
-    trips = None if loop.inputs[0] is None else facts.int_range(loop.inputs[0])
+def _always(node: oir.Node, facts: Facts) -> bool:
+    return True
+
+
+def _holds_control_flow(node: oir.Node, facts: Facts) -> bool:
+    inner = [each for body in subgraphs(node) for each in all_nodes(body)]
+    return any(not each.domain and each.op_type in _FAULTS for each in inner)
+
+
+def _reads_outer(node: oir.Node, facts: Facts) -> bool:
+    """Whether the bodies of a node read values of the graphs around them."""
+    bodies = subgraphs(node)
+    inside = {x for body in bodies for x in all_values(body)}
+    read = {x for body in bodies for each in body for x in reads(each)}
+    return not inside.issuperset(read.union(*(body.outputs for body in bodies)))
+
+
+def _has_unlike_branches(node: oir.Node, facts: Facts) -> bool:
+    first, second = ([value.shape for value in branch.outputs] for branch in subgraphs(node))
+    return first != second
+
+
+def _trips(loop: oir.Node, facts: Facts) -> Range | None:
+    return None if loop.inputs[0] is None else facts.int_range(loop.inputs[0])
+
+
+def _may_have_no_trips(loop: oir.Node, facts: Facts) -> bool:
+    trips = _trips(loop, facts)
+    return trips is None or trips.low < 1
+
+
+def _stacks_unknown(loop: oir.Node, facts: Facts) -> bool:
+    trips = _trips(loop, facts)
     is_counted = trips is not None and trips.low == trips.high and loop.inputs[1] is None
-    has_stacks = len(loop.outputs) > states
+    return len(loop.outputs) > state_count(loop) and not is_counted
+
+
+def _reads_no_state(loop: oir.Node, facts: Facts) -> bool:
+    (body,) = subgraphs(loop)
     given = (body.inputs[0], *body.inputs[2:])
-    reads = any(value.uses() or value.is_graph_output() for value in given)
-    return {
-        "Loop": flags.no_loop,
-        "control flow in a Loop": flags.no_nested_loops and _has_control_flow(loop),
-        "Loop that may have no trips": flags.no_zero_trips and (trips is None or trips.low < 1),
-        "Loop whose state decides how many rows it gives": flags.no_unknown_stacks
-        and has_stacks
-        and not is_counted,
-        "Loop that reads values of the graph around it": flags.no_outer_values_in_loops
-        and reads_outer,
-        "Loop that reads neither its state nor the trip": flags.drops_unread_states and not reads,
-    }
+    return not any(value.uses() or value.is_graph_output() for value in given)
 
 
-def _has_control_flow(node: oir.Node) -> bool:
-    (body,) = subgraphs(node)
-    return any(not each.domain and each.op_type in _OPERATORS for each in all_nodes(body))
-
-
-def _outer_values(node: oir.Node) -> set[oir.Value]:
-    """The values that the bodies of a node read from the graphs around them."""
-    inside: set[oir.Value] = set()
-    read: set[oir.Value] = set()
-    for body in subgraphs(node):
-        inside.update(body.inputs)
-        read.update(body.outputs)
-        for each in all_nodes(body):
-            inside.update(each.outputs)
-            read.update(value for value in each.inputs if value is not None)
-            for inner in subgraphs(each):
-                inside.update(inner.inputs)
-                read.update(inner.outputs)
-    return read - inside
+_OUTER = "that reads values of the graph around it"
+_Fault = tuple[str, str, Callable[[oir.Node, Facts], bool]]
+_FAULTS: Mapping[str, Sequence[_Fault]] = {
+    "If": (
+        ("no_if", "If", _always),
+        ("no_outer_values_in_branches", f"branch {_OUTER}", _reads_outer),
+        ("no_unlike_branches", "If whose branches give different shapes", _has_unlike_branches),
+    ),
+    "Scan": (
+        ("no_scan", "Scan", _always),
+        ("no_outer_values_in_scans", "Scan", _always),  # the others are Loops now
+        ("no_nested_loops", "control flow in a Scan", _holds_control_flow),
+    ),
+    "Loop": (
+        ("no_loop", "Loop", _always),
+        ("no_nested_loops", "control flow in a Loop", _holds_control_flow),
+        ("no_zero_trips", "Loop that may have no trips", _may_have_no_trips),
+        ("no_unknown_stacks", "Loop whose state decides how many rows it gives", _stacks_unknown),
+        ("no_outer_values_in_loops", f"Loop {_OUTER}", _reads_outer),
+        ("drops_unread_states", "Loop that reads neither its state nor the trip", _reads_no_state),
+    ),
+}
+"""For each operator its faults: the flag of the target, what it does not run, and whether a node is
+that."""
 
 
 # -- scans -----------------------------------------------------------------------------------------
@@ -145,7 +154,7 @@ def _write_as_loop(scan: oir.Node, b: GraphBuilder) -> None:
         places = (trip, b.Sub(last, trip) if any(backwards) else trip)
         rows = list(body.inputs)[states:]
         for x, axis, backward, row in zip(xs, axes, backwards, rows, strict=True):
-            _read(row, b.Gather(x, places[bool(backward)], axis=axis % rank_of(x)), body)
+            replace_uses(row, b.Gather(x, places[bool(backward)], axis=axis % rank_of(x)))
     del body.inputs[states:]
     body.inputs.insert(0, going)
     body.inputs.insert(0, trip)
@@ -159,15 +168,6 @@ def _write_as_loop(scan: oir.Node, b: GraphBuilder) -> None:
             for x, backward in zip(made[states:], reversed_outputs, strict=True)
         ]
     replace(scan, [*made[:states], *stacks])
-
-
-def _read(row: oir.Value, gathered: oir.Value, body: oir.Graph) -> None:
-    """Puts a gathered row in the place of an input of the body."""
-    for user, position in list(row.uses()):
-        user.replace_input_with(position, gathered)
-    for index, output in enumerate(body.outputs):
-        if output is row:
-            body.outputs[index] = gathered
 
 
 # -- subgraph types --------------------------------------------------------------------------------
@@ -202,10 +202,9 @@ def _carry(node: oir.Node, index: int, carrier: oir.DataType, builder: GraphBuil
                 inner.outputs[index + first_output], carrier
             )
         if index < len(node.inputs) - first_state and first_state:
-            given = node.inputs[index + first_state]
-            assert given is not None
             with builder.before(node):
-                node.replace_input_with(index + first_state, builder.cast(given, carrier))
+                given = builder.cast(present(node.inputs[2:])[index], carrier)
+                replace_input(node, index + first_state, given)
             with builder.before(inner[0]):
                 _retype(inner.inputs[index + first_state], carrier, builder)
     with builder.after(node):
@@ -214,13 +213,12 @@ def _carry(node: oir.Node, index: int, carrier: oir.DataType, builder: GraphBuil
 
 def _retype(value: oir.Value, carrier: oir.DataType, builder: GraphBuilder) -> None:
     """Gives a value the carrier's type, and its readers a cast back."""
-    dtype, readers = dtype_of(value), list(value.uses())
+    dtype, was_output = dtype_of(value), value.is_graph_output()
     value.type = oir.TensorType(carrier)
     cast = builder.cast(value, dtype)
-    for reader, position in readers:
-        reader.replace_input_with(position, cast)
-    owner = value.producer()
-    if value.is_graph_output() and owner is not None and owner.graph is not None:
-        outputs = owner.graph.outputs
-        outputs[outputs.index(value)] = cast
+    replace_uses(value, cast)
+    maker = cast.producer()
+    assert maker is not None
+    replace_input(maker, 0, value)
+    if was_output:
         value.name, cast.name = cast.name, value.name
