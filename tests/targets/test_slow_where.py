@@ -43,13 +43,7 @@ def test_every_pair_of_edge_values(kind: str) -> None:
     run = selected(kind, opset=26).bit_exact()
     run.has_no("Where")
     assert bool(run.nodes["BitCast"]) == kind.startswith("f")
-
-
-@pytest.mark.parametrize("kind", ["f32", "f64"])
-def test_bits_of_nan_and_zero_stay(kind: str) -> None:
-    run = selected(kind, opset=26)
-    for (result,), _ in zip(run.actual, range(2), strict=True):
-        assert result.tobytes() == np.where(*run.inputs).tobytes()
+    assert run.actual[0][0].tobytes() == np.where(*run.inputs).tobytes()  # NaN and zeros as well
 
 
 def test_floats_without_bit_casts() -> None:
@@ -59,13 +53,6 @@ def test_floats_without_bit_casts() -> None:
 @pytest.mark.parametrize("count", [7, 8])
 def test_few_elements_are_selected_as_they_are(count: int) -> None:
     assert selected("i32", count).bit_exact().nodes["Where"] == (count == 7)
-
-
-def test_integers_without_a_kernel() -> None:
-    """The type that carries them has one."""
-    run = selected("i16").bit_exact()
-    run.has_no("Where")
-    assert run.nodes["Cast"]
 
 
 C = np.arange(12) % 3 == 0
@@ -80,16 +67,6 @@ def test_conditions_that_repeat() -> None:
     assert against_jax(lambda c, x: lax_select(c, x), True, X).bit_exact().nodes["Where"] == 1
 
 
-@pytest.mark.parametrize("length", [1, 2, 4, 8, 9])
-def test_conditions_of_short_rows(length: int) -> None:
-    """A Concat makes as many of each as the row has elements."""
-    x = np.arange(12 * length, dtype=np.int32).reshape(12, length)
-    y = np.full(length, -(2**31), np.int32)
-    run = against_jax(lambda c, x, y: jnp.where(c, x, y), C[:, None], x, y).bit_exact()
-    assert run.nodes["Where"] == (length == 9)
-    assert run.nodes["Concat"] == (1 < length < 9)
-
-
 def lax_select(c: jax.Array, x: jax.Array) -> jax.Array:
     return jax.lax.select(c, x, -x)
 
@@ -100,7 +77,6 @@ CONSTANTS = {
     "x or 0": (lambda c, x: jnp.where(c, x, INT(0)), ["Cast", "Mul"]),
     "0 or x": (lambda c, x: jnp.where(c, INT(0), x), ["Cast", "Mul", "Not"]),
     "5 or -3": (lambda c, x: jnp.where(c, INT(5), INT(-3)) + 0 * x, ["Add", "Cast", "Mul"]),
-    "x + 9 or x": (lambda c, x: jnp.where(c, x + INT(9), x), ["Add", "Cast", "Mul"]),
     "largest or least": (
         lambda c, x: jnp.where(c, INT(2**31 - 1), INT(-(2**31))) + 0 * x,
         ["Add", "Cast", "Mul"],

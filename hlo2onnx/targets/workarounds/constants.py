@@ -9,7 +9,15 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.code_motion import RANDOM
 from hlo2onnx.ir.functions import each_graph
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
-from hlo2onnx.ir.values import const_of, dtype_of, is_constant, rank_of, size_of, static_shape
+from hlo2onnx.ir.values import (
+    const_of,
+    dtype_of,
+    is_constant,
+    present,
+    rank_of,
+    size_of,
+    static_shape,
+)
 from hlo2onnx.ir.weights import SMALL_ELEMENTS, ask
 
 # -- int8 weights ----------------------------------------------------------------------------------
@@ -136,14 +144,12 @@ _OF_SHAPES = frozenset({"Shape", "Size"})
 
 
 def conceal_conditions(model: oir.Model) -> None:
-    """Passes the conditions of Ifs that a runtime would know through a Loop of one trip. A runtime
-    does not fold Loops."""
-    known = _KnownAtLoad(model)
+    """Passes the conditions of Ifs that a runtime may know through a Loop of one trip. A runtime
+    does not fold Loops. Calls may give a function constants."""
     for graph in each_graph(model):
+        known = set() if graph is model.graph else set(graph.inputs)
         ifs = [node for node in all_nodes(graph) if node.op_type == "If"]
-        found = [(node, x) for node in ifs if (x := node.inputs[0]) is not None and known(x)]
-        if not found:
-            continue
+        found = [(node, x) for node in ifs for x in present(node.inputs) if _is_known(x, known)]
         builder = GraphBuilder(graph, graph.opset_imports[""])
         builder.adopt(graph)
         concealed: dict[oir.Value, oir.Value] = {}
@@ -153,34 +159,24 @@ def conceal_conditions(model: oir.Model) -> None:
             node.replace_input_with(0, concealed[condition])
 
 
-class _KnownAtLoad:
-    """Tells which values depend only on constants and static shapes."""
-
-    def __init__(self, model: oir.Model) -> None:
-        self._known: set[oir.Value] = set()
-        for graph in reversed(list(each_graph(model)) if model.functions else []):
-            for node in all_nodes(graph):
-                function = model.functions.get((node.domain, node.op_type, ""))
-                if function is not None:
-                    pairs = zip(function.inputs, node.inputs, strict=False)
-                    self._known.update(own for own, x in pairs if x is not None and self(x))
-
-    def __call__(self, value: oir.Value) -> bool:
-        seen: set[oir.Value] = set()
-        pending = [value]
-        while pending:
-            x = pending.pop()
-            if x.const_value is not None or x in seen or x in self._known:
-                continue
-            node = x.producer()
-            if node is None or node.op_type in RANDOM or subgraphs(node):
-                return False
-            seen.add(x)
-            operands = [each for each in node.inputs if each is not None]
-            if node.op_type not in _OF_SHAPES or static_shape(operands[0]) is None:
-                pending += operands
-        self._known |= seen
-        return True
+def _is_known(value: oir.Value, known: set[oir.Value]) -> bool:
+    """Whether a value depends on constants, static shapes and known values alone; these, too, are
+    known then."""
+    seen: set[oir.Value] = set()
+    pending = [value]
+    while pending:
+        x = pending.pop()
+        if x.const_value is not None or x in seen or x in known:
+            continue
+        node = x.producer()
+        if node is None or node.op_type in RANDOM or subgraphs(node):
+            return False
+        seen.add(x)
+        operands = present(node.inputs)
+        if node.op_type not in _OF_SHAPES or static_shape(operands[0]) is None:
+            pending += operands
+    known |= seen
+    return True
 
 
 def _concealed(b: GraphBuilder, condition: oir.Value) -> oir.Value:

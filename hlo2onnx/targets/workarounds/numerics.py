@@ -7,7 +7,7 @@ import math
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import FLOATS, const_of, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.ir.values import FLOATS, dtype_of, present, rank_of, shape_of, static_shape
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.integer_ops import reduced_axes
 
@@ -25,15 +25,10 @@ def split_long_sum(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     Sums the axes one after the other. Reshapes a long axis to (rows, columns) before, with zeros
     at the end if its extent has no suitable divisor.
     """
-    x = node.inputs[0]
-    assert x is not None
-    shape = static_shape(x)
-    axes = reduced_axes(node)
-    if (
-        shape is None
-        or axes is None
-        or dtype_of(x) not in (oir.DataType.FLOAT, oir.DataType.DOUBLE)
-    ):
+    x = present(node.inputs)[0]
+    shape, axes = static_shape(x), reduced_axes(node)
+    is_wide = dtype_of(x) in (oir.DataType.FLOAT, oir.DataType.DOUBLE)
+    if shape is None or axes is None or not is_wide:
         return None
     inner = axes == tuple(range(len(shape) - len(axes), len(shape)))
     count = math.prod(shape[axis] for axis in axes)
@@ -84,37 +79,25 @@ def _split(extent: int) -> tuple[int, int]:
 # the mean, which loses the digits that both share.
 
 
+_CENTERED = "hlo2onnx.centered"
+"""In the metadata of a normalization: it is one of rows less their means."""
+
+
 def center_rows(b: GraphBuilder, node: oir.Node) -> list[oir.Value] | None:
     """LayerNormalization(x, ...) -> LayerNormalization(x - ReduceMean(x), ...); likewise for
-    InstanceNormalization. None where x is such a difference, or where the mean is an output."""
-    x, *others = node.inputs
-    assert x is not None
+    InstanceNormalization. None where the mean is an output."""
+    x, *others = present(node.inputs)
+    read = [y for y in node.outputs if y.uses() or y.is_graph_output()]
+    if node.meta.get(_CENTERED) or len(read) > 1:
+        return None
     first = 2
     if node.op_type == "LayerNormalization":
         first = node.attributes.get_int("axis", -1) % rank_of(x)
-    axes = list(range(first, rank_of(x)))
-    if len([y for y in node.outputs if y.uses() or y.is_graph_output()]) > 1:
-        return None
-    if _is_centered(x, axes):
-        return None
-    mean = b.ReduceMean(x, b.i64(axes), keepdims=1)
+    mean = b.ReduceMean(x, b.i64(range(first, rank_of(x))), keepdims=1)
     types = [(dtype_of(y), shape_of(y)) for y in node.outputs[:1]]
-    inputs = [b.Sub(x, mean), *others]
-    made = b.copy_of(node, inputs, types)
+    made = b.copy_of(node, [b.Sub(x, mean), *others], types)
+    b.made[-1].meta[_CENTERED] = True
     return [*made, *node.outputs[1:]]
-
-
-def _is_centered(x: oir.Value, axes: list[int]) -> bool:
-    """Whether x is the difference of a tensor and its mean along these axes."""
-    difference = x.producer()
-    if difference is None or difference.op_type != "Sub":
-        return False
-    left, right = difference.inputs
-    mean = None if right is None else right.producer()
-    if mean is None or mean.op_type != "ReduceMean" or mean.inputs[0] is not left:
-        return False
-    known = const_of(mean.inputs[1]) if len(mean.inputs) > 1 and mean.inputs[1] else None
-    return known is not None and sorted(int(i) % rank_of(x) for i in known.reshape(-1)) == axes
 
 
 # -- top k padding ---------------------------------------------------------------------------------
@@ -131,8 +114,7 @@ def fill_rows(b: GraphBuilder, node: oir.Node) -> list[oir.Value] | None:
     Of equal elements the first one comes first, so no infinity of the filling comes before one of
     the row.
     """
-    x, count = node.inputs
-    assert x is not None
+    x, count = present(node.inputs)
     if is_filled(node) or not isinstance(extent := shape_of(x)[_axis(node)], int):
         return None
     pads = [0] * (2 * rank_of(x))
@@ -144,15 +126,10 @@ def fill_rows(b: GraphBuilder, node: oir.Node) -> list[oir.Value] | None:
 
 def is_filled(node: oir.Node) -> bool:
     """Whether the rows have a power of two elements, or are not floats."""
-    x = node.inputs[0]
-    assert x is not None
+    x = present(node.inputs)[0]
     extent = shape_of(x)[_axis(node)]
-    if dtype_of(x) not in FLOATS:
-        return True
-    return isinstance(extent, int) and extent.bit_count() <= 1
+    return dtype_of(x) not in FLOATS or (isinstance(extent, int) and extent.bit_count() <= 1)
 
 
 def _axis(node: oir.Node) -> int:
-    x = node.inputs[0]
-    assert x is not None
-    return node.attributes.get_int("axis", -1) % rank_of(x)
+    return node.attributes.get_int("axis", -1) % rank_of(node.outputs[0])

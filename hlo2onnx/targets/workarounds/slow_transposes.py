@@ -16,14 +16,13 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import fixed, is_static
-from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
+from hlo2onnx.ir.values import attributes_of, dtype_of, present, rank_of, static_shape
 from hlo2onnx.targets.builder import TargetBuilder
 
 _FEWEST_MATRICES, _MOVED_MATRIX = 32, 144
 """Fewest matrices that are transposed with the batch last, and elements of the largest one."""
-_MOVED_ELEMENTS, _MOVED_ROW = 4096, 16
-"""Fewest elements that move one axis at a time, and of the shortest row that a Gather moves."""
+_MOVED_ELEMENTS = 4096
+"""Fewest elements that move one axis at a time."""
 
 
 def transpose_with_batch_last(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
@@ -32,18 +31,14 @@ def transpose_with_batch_last(b: TargetBuilder, node: oir.Node) -> oir.Value | N
     Legal for every type: numbers are only moved. None if no axis stays, if the parts that move are
     large or few, or where a MatMul takes the Transpose over.
     """
-    x, perm = _operand(node)
-    dims = shape_of(x)
-    if not is_static(dims):
-        return None
+    (x,), perm = present(node.inputs), _perm(node)
+    dims = static_shape(x)
     kept = next((k for k, axis in enumerate(perm) if k != axis), len(perm))
-    if not kept:  # as of the Transposes that this one becomes
+    if dims is None or not kept or _is_multiplied(node):
         return None
-    batch, core = fixed(dims)[:kept], fixed(dims)[kept:]
+    batch, core = dims[:kept], dims[kept:]
     count, size = math.prod(batch), math.prod(core)
     if not 1 < size <= _MOVED_MATRIX or count < _FEWEST_MATRICES:
-        return None
-    if _is_multiplied(node):
         return None
     places = np.arange(size).reshape(core).transpose([axis - kept for axis in perm[kept:]])
     rows = b.transpose(b.reshape(x, (count, size)), (1, 0))
@@ -56,38 +51,27 @@ MOVED_BITS = 32
 
 
 def move_one_axis(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
-    """Transpose(x), several axes moving -> Transposes that move one axis each, and Gathers of rows
+    """Transpose(x), several axes moving -> Transpose of fewer axes, one of which moves
 
-    Axes that stay next to each other count as one, and axes of extent 1 as none. If three then
-    change places, as for the kernel of a convolution with channels last, a Gather brings the rows
-    of the last one into order: ONNX Runtime joins two Transposes, even if they are reshaped in
-    between. Legal for every type: numbers are only moved. None for few elements, short rows, other
-    orders, and where a MatMul takes the Transpose over.
+    Axes that stay next to each other count as one, and axes of extent 1 as none. Legal for every
+    type: numbers are only moved. None for few elements, other orders, and where a MatMul takes the
+    Transpose over.
     """
-    x, perm = _operand(node)
-    dims = shape_of(x)
-    if not is_static(dims) or dtype_of(x).bitwidth > MOVED_BITS or _moves_one(perm):
+    (x,), perm = present(node.inputs), _perm(node)
+    dims = static_shape(x)
+    if dims is None or dtype_of(x).bitwidth > MOVED_BITS or _moves_one(perm):
         return None
-    if math.prod(fixed(dims)) < _MOVED_ELEMENTS or _is_multiplied(node):
+    if math.prod(dims) < _MOVED_ELEMENTS or _is_multiplied(node):
         return None
-    parts, order = _parts(fixed(dims), perm)
-    if _moves_one(order):
-        moved = b.transpose(b.reshape(x, parts), order)
-    elif order == [2, 1, 0] and parts[2] >= _MOVED_ROW:
-        rows = np.arange(parts[0] * parts[1]).reshape(parts[:2]).T
-        turned = b.Gather(b.reshape(x, (rows.size, parts[2])), b.i64(rows.reshape(-1).tolist()))
-        moved = b.transpose(turned, (1, 0))
-    else:
+    parts, order = _parts(dims, perm)
+    if not _moves_one(order):
         return None
-    return b.reshape(moved, [dims[axis] for axis in perm])
+    return b.reshape(b.transpose(b.reshape(x, parts), order), [dims[axis] for axis in perm])
 
 
-def _operand(node: oir.Node) -> tuple[oir.Value, list[int]]:
-    """What a Transpose takes, and its permutation."""
-    (x,) = node.inputs
-    assert x is not None
-    reverse = range(len(shape_of(x)))[::-1]
-    return x, [int(axis) for axis in attributes_of(node).get("perm", reverse)]
+def _perm(node: oir.Node) -> list[int]:
+    reverse = range(rank_of(node.outputs[0]))[::-1]
+    return [int(axis) for axis in attributes_of(node).get("perm", reverse)]
 
 
 def _is_multiplied(node: oir.Node) -> bool:

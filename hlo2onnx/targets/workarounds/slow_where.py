@@ -12,59 +12,39 @@ import math
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import fixed, is_static
-from hlo2onnx.ir.values import Shape, const_of, dtype_of, shape_of
+from hlo2onnx.ir.values import const_of, dtype_of, present, shape_of, static_shape
 from hlo2onnx.targets.builder import TargetBuilder
 
 T = oir.DataType
 _BITS = {T.FLOAT: T.INT32, T.DOUBLE: T.INT64}
 _INTEGERS = frozenset({T.INT32, T.INT64, T.UINT32, T.UINT64, T.UINT8})
 
-
 _FEWEST_ELEMENTS = 16384
 """From so many on, arithmetic is faster."""
-_SHORT_ROW = 8
-"""Longest row in which a condition is repeated by a Concat."""
 
 
 def select_by_arithmetic(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """Where(c, x, y) -> y + c * (x - y) for integers, which wrap around, and for the bits of floats
-    in opsets that have BitCast; None for others."""
-    c, x, y = node.inputs
-    assert c is not None and x is not None and y is not None
-    dtype, dims = dtype_of(x), shape_of(node.outputs[0])
-    maker = c.producer()
+    in opsets that have BitCast; None for others, and where conditions repeat."""
+    c, x, y = present(node.inputs)
+    dtype, dims, maker = dtype_of(x), static_shape(node.outputs[0]), c.producer()
     if maker is not None and maker.op_type == "IsNaN":
         return None  # easy to predict
-    if not is_static(dims) or not math.prod(fixed(dims)) >= _FEWEST_ELEMENTS:
+    if dims is None or math.prod(dims) < _FEWEST_ELEMENTS or shape_of(c) != dims:
         return None
-    copies = _copies(b, shape_of(c), tuple(fixed(dims)))
-    if copies is None:
-        return None  # its conditions repeat
-    if dtype in _BITS:
-        bits = _BITS[dtype]
-        pairs = ((dtype, bits), (bits, dtype))
-        casts = all(b.target.supports_pair("BitCast", *pair, b.opset) for pair in pairs)
-        if not casts or not _has_arithmetic(b, bits):
-            return None
-        chosen = _chosen(b, c, _bits(b, x, bits), _bits(b, y, bits), copies)
-        return b.BitCast(chosen, to=dtype)
-    if dtype not in _INTEGERS or not _has_arithmetic(b, dtype):
+    bits = _BITS.get(dtype, dtype)
+    pairs = [] if bits == dtype else [(dtype, bits), (bits, dtype)]
+    is_possible = (
+        bits in _INTEGERS
+        and all(b.target.supports_pair("BitCast", *pair, b.opset) for pair in pairs)
+        and all(b.supports(name, bits) for name in ("Add", "Mul", "Sub"))
+        and b.target.supports_cast(T.BOOL, bits, b.opset)
+    )
+    if not is_possible:
         return None
-    return _chosen(b, c, x, y, copies)
-
-
-def _copies(b: TargetBuilder, have: Shape, dims: tuple[int, ...]) -> int | None:
-    """How often each condition is repeated, in short rows: 1 for not; None if otherwise."""
-    if have == dims:
-        return 1
-    is_row = bool(dims) and have == (*dims[:-1], 1) and dims[-1] <= _SHORT_ROW
-    return dims[-1] if is_row else None
-
-
-def _has_arithmetic(b: TargetBuilder, dtype: oir.DataType) -> bool:
-    operators = all(b.supports(name, dtype) for name in ("Add", "Mul", "Sub"))
-    return operators and b.target.supports_cast(T.BOOL, dtype, b.opset)
+    if not pairs:
+        return _chosen(b, c, x, y)
+    return b.BitCast(_chosen(b, c, _bits(b, x, bits), _bits(b, y, bits)), to=dtype)
 
 
 def _bits(b: TargetBuilder, x: oir.Value, bits: oir.DataType) -> oir.Value:
@@ -74,26 +54,17 @@ def _bits(b: TargetBuilder, x: oir.Value, bits: oir.DataType) -> oir.Value:
     return b.BitCast(x, to=bits)
 
 
-def _chosen(b: TargetBuilder, c: oir.Value, x: oir.Value, y: oir.Value, copies: int) -> oir.Value:
-    """y + c * (x - y) in as few nodes as constants allow."""
-    c = b.concat([c] * copies, axis=-1)
+def _chosen(b: TargetBuilder, c: oir.Value, x: oir.Value, y: oir.Value) -> oir.Value:
+    """y + c * (x - y) in as few nodes as zeros allow."""
     dtype, first, second = dtype_of(x), const_of(x), const_of(y)
     if first is not None and not first.any():
         return b.Mul(b.cast(b.Not(c), dtype), y)
     weight = b.cast(c, dtype)
     if second is not None and not second.any():
         return weight if first is not None and (first == 1).all() else b.Mul(weight, x)
-    return b.Add(b.Mul(weight, _difference(b, x, y)), y)
-
-
-def _difference(b: TargetBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-    """x - y; of x = y + z it is z."""
-    first, second, node = const_of(x), const_of(y), x.producer()
     if first is not None and second is not None:
         with np.errstate(over="ignore"):
-            return b.const(first - second)
-    if node is not None and node.op_type == "Add" and not node.domain and y in node.inputs:
-        one, other = node.inputs
-        assert one is not None and other is not None
-        return other if one is y else one
-    return b.Sub(x, y)
+            difference = b.const(first - second)
+    else:
+        difference = b.Sub(x, y)
+    return b.Add(b.Mul(weight, difference), y)
