@@ -16,7 +16,7 @@ from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import canonical, is_static, product, quotient
 from hlo2onnx.ir.shapes import INT64_MIN
-from hlo2onnx.ir.values import Dim, rank_of, shape_of
+from hlo2onnx.ir.values import Dim, present, rank_of, shape_of
 
 _SLICES = 16
 """Up to this many windows are cut out one by one, more by one Gather. This limits the number of
@@ -206,8 +206,7 @@ def spatial_dims(x: oir.Value) -> tuple[int, ...]:
 
 def decompose_conv(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
     """A Conv node's output from other operators; None where the kernel's extents are symbolic."""
-    x, w = node.inputs[:2]
-    assert x is not None and w is not None
+    x, w = present(node.inputs)[:2]
     if not is_static(shape_of(w)[2:]):
         return None
     rank = rank_of(x) - 2
@@ -218,8 +217,7 @@ def decompose_conv(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
 def decompose_conv_transpose(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
     """A ConvTranspose node's output from other operators; None where the kernel's extents are
     symbolic."""
-    x, w = node.inputs[:2]
-    assert x is not None and w is not None
+    x, w = present(node.inputs)[:2]
     if not is_static(shape_of(w)[2:]):
         return None
     rank = rank_of(x) - 2

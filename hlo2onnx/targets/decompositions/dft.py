@@ -16,7 +16,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import fixed, is_static, product
 from hlo2onnx.ir.replace import can_replace
 from hlo2onnx.ir.replace import replace as replace_node
-from hlo2onnx.ir.values import const_ints, const_of, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import const_ints, const_of, dtype_of, present, rank_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.dft_matmul import (
     Transform,
@@ -29,8 +29,7 @@ from hlo2onnx.targets.decompositions.dft_matmul import (
 
 def decompose_dft(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """A DFT node's output; None where the extents from the transformed axis on are not known."""
-    x = node.inputs[0]
-    assert x is not None
+    x = present(node.inputs)[0]
     dims, axis = shape_of(x), _axis(node)
     if axis is None or not is_static(dims[axis:]) or 0 in dims:
         return None

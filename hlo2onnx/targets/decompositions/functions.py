@@ -11,7 +11,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.accurate_math import log1p
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import dtype_of
+from hlo2onnx.ir.values import dtype_of, present
 
 # -- f64 functions ---------------------------------------------------------------------------------
 
@@ -272,7 +272,6 @@ F32_FUNCTIONS: Mapping[str, _Function] = {
 
 def decompose_function(builder: GraphBuilder, node: oir.Node) -> oir.Value:
     """A node of one of these operators, as the nodes of its function."""
-    x = node.inputs[0]
-    assert x is not None
+    x = present(node.inputs)[0]
     is_double = dtype_of(x) == oir.DataType.DOUBLE
     return (F64_FUNCTIONS if is_double else F32_FUNCTIONS)[node.op_type](builder, x)

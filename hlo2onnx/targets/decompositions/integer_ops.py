@@ -16,17 +16,11 @@ import onnx_ir as oir
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import canonical, is_static, product
 from hlo2onnx.ir.ranges import range_of_type
-from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, present, rank_of, shape_of
 from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
 from hlo2onnx.targets.decompositions.rounded_integers import as_signed, is_rounded, where_rounded
 
 T = oir.DataType
-
-
-def _first(node: oir.Node) -> oir.Value:
-    x = node.inputs[0]
-    assert x is not None
-    return x
 
 
 # -- elementwise ---------------------------------------------------------------------------------
@@ -45,7 +39,7 @@ def minimum(b: GraphBuilder, node: oir.Node) -> oir.Value:
 def _folded(
     b: GraphBuilder, node: oir.Node, function: Callable[[oir.Value, oir.Value], oir.Value]
 ) -> oir.Value:
-    operands = [x for x in node.inputs if x is not None]
+    operands = present(node.inputs)
     if len(operands) == 1:
         return b.Identity(*operands)
     return reduce(function, operands)
@@ -56,19 +50,18 @@ def clip(b: GraphBuilder, node: oir.Node) -> oir.Value:
     x, low, high = (*node.inputs, None, None)[:3]
     assert x is not None
     bounded = b.Identity(x) if low is None else b.Max(x, low)
-    result: oir.Value = bounded if high is None else b.Min(bounded, high)
-    return result
+    return bounded if high is None else b.Min(bounded, high)
 
 
 def relu(b: GraphBuilder, node: oir.Node) -> oir.Value:
     """Relu(x) = Max(x, 0)."""
-    x = _first(node)
+    x = present(node.inputs)[0]
     return b.Max(x, b.scalar_like(0, x))
 
 
 def sign(b: GraphBuilder, node: oir.Node) -> oir.Value:
     """Sign(x) = (x > 0) - (x < 0)."""
-    x = _first(node)
+    x = present(node.inputs)[0]
     zero = b.scalar_like(0, x)
     above, below = (b.cast(flags, dtype_of(x)) for flags in (b.Greater(x, zero), b.Less(x, zero)))
     return b.Sub(above, below)
@@ -80,7 +73,7 @@ def sign(b: GraphBuilder, node: oir.Node) -> oir.Value:
 def reduced_axes(node: oir.Node) -> tuple[int, ...] | None:
     """The axes of a reduction that has them as its second input, in ascending order and not
     negative; None if they are computed at run time."""
-    x = _first(node)
+    x = present(node.inputs)[0]
     given = node.inputs[1] if len(node.inputs) > 1 else None
     axes = () if given is None else const_ints(given)
     if axes is None:
@@ -98,7 +91,7 @@ def _over_axes(
     A reduction of no elements gives the identity."""
 
     def decompose(b: TargetBuilder, node: oir.Node) -> Outputs:
-        x, axes = _first(node), reduced_axes(node)
+        x, axes = present(node.inputs)[0], reduced_axes(node)
         if axes is None:
             return None
         if not axes:
@@ -229,7 +222,9 @@ def _sum_of(function: Callable[[GraphBuilder, oir.Value], oir.Value]) -> Decompo
     """ReduceSum of a function of the elements."""
 
     def decompose(b: GraphBuilder, node: oir.Node) -> oir.Value:
-        return b.ReduceSum(function(b, _first(node)), *node.inputs[1:], **attributes_of(node))
+        return b.ReduceSum(
+            function(b, present(node.inputs)[0]), *node.inputs[1:], **attributes_of(node)
+        )
 
     return decompose
 

@@ -9,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import is_static, product
-from hlo2onnx.ir.values import UNSIGNED, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import UNSIGNED, dtype_of, present, rank_of, shape_of
 
 # -- bitwise ---------------------------------------------------------------------------------------
 
@@ -29,7 +29,7 @@ _FUNCTIONS = {
 
 def decompose_bitwise(b: GraphBuilder, node: oir.Node) -> oir.Value:
     """The output of a node of one of the four operators, on integers of 8 to 64 bits."""
-    operands = [x for x in node.inputs if x is not None]
+    operands = present(node.inputs)
     dtype = dtype_of(operands[0])
     if node.op_type == "BitwiseNot":
         return _not(b, operands[0])
@@ -65,16 +65,14 @@ def _looked_up(b: GraphBuilder, table: oir.Value, first: oir.Value, second: oir.
     """The results for two tensors of bytes."""
     row, column = (b.cast(x, T.INT32) for x in (first, second))
     index = b.Add(b.Mul(row, b.scalar(256, T.INT32)), column)
-    result: oir.Value = b.Gather(table, index, axis=0)
-    return result
+    return b.Gather(table, index, axis=0)
 
 
 def _not(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """The largest unsigned number, or -1, minus x."""
     dtype = dtype_of(x)
     ones = np.iinfo(dtype.numpy()).max if dtype in UNSIGNED else -1
-    result: oir.Value = b.Sub(b.scalar(ones, dtype), x)
-    return result
+    return b.Sub(b.scalar(ones, dtype), x)
 
 
 # -- scatter extremes ------------------------------------------------------------------------------
@@ -88,7 +86,7 @@ def decompose_scatter_extreme(b: GraphBuilder, node: oir.Node) -> oir.Value:
     A trip takes what is there, the maximum or minimum of that and the updates, and writes it. NaN
     stays, as in Max and Min.
     """
-    data, index, updates = (x for x in node.inputs if x is not None)
+    data, index, updates = present(node.inputs)
     if node.op_type == "ScatterND":
         axis, take = 0, "GatherND"
         put: dict[str, Any] = {}

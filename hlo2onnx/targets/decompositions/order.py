@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import FLOATS, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import FLOATS, dtype_of, present, rank_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.integer_ops import clip, relu
 from hlo2onnx.targets.decompositions.rounded_integers import RIGHT_HERE, right_here
@@ -29,8 +29,7 @@ _OPPOSITES: Final[Mapping[str, str]] = {
 
 def swap_operands(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """Greater(x, y) -> Less(y, x), where the target has only the latter."""
-    x, y = node.inputs
-    assert x is not None and y is not None
+    x, y = present(node.inputs)
     opposite, dtype = _OPPOSITES[node.op_type], dtype_of(x)
     if b.supports(node.op_type, dtype) or not b.supports(opposite, dtype):
         return None
@@ -39,8 +38,7 @@ def swap_operands(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
 
 def _bounded(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """Clip or Relu by Max and Min, where the target has these."""
-    x = node.inputs[0]
-    assert x is not None
+    x = present(node.inputs)[0]
     if not all(b.supports(op_type, dtype_of(x)) for op_type in ("Max", "Min")):
         return None
     return (relu if node.op_type == "Relu" else clip)(b, node)
@@ -67,16 +65,14 @@ LONGEST: Final = 46_340
 def is_stable_here(node: oir.Node) -> bool:
     """Whether the order of equal elements does not matter to a TopK: they are integers, and nobody
     reads their places; or the code that made it says so."""
-    x, places = node.inputs[0], node.outputs[1]
-    assert x is not None
+    x, places = present(node.inputs)[0], node.outputs[1]
     is_read = bool(places.uses()) or places.is_graph_output()
     return node.meta.get(RIGHT_HERE, False) or (not is_read and dtype_of(x).is_integer())
 
 
 def stable_top_k(b: TargetBuilder, node: oir.Node) -> list[oir.Value] | None:
     """TopK(rank * n + place), where the rank is the number of different elements before it."""
-    x, count = node.inputs
-    assert x is not None
+    x, count = present(node.inputs)
     dtype = dtype_of(x)
     is_near = b.target.is_limited("TopK", dtype, b.opset)
     if not b.target.flags.unstable_top_k or not is_near:

@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.ranges import range_of_type
-from hlo2onnx.ir.values import FLOATS, attributes_of, const_of, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import FLOATS, attributes_of, const_of, dtype_of, present, rank_of, shape_of
 from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
 from hlo2onnx.targets.target import node_key
 
@@ -36,15 +36,11 @@ def where_rounded(decompose: Decompose) -> Decompose:
     """The decomposition for targets that compute the operator in f32; None for others."""
 
     def decomposed(b: TargetBuilder, node: oir.Node) -> Outputs:
-        rounded = is_rounded(b, node_key(node), dtype_of(_operands(node)[0]))
+        rounded = is_rounded(b, node_key(node), dtype_of(present(node.inputs)[0]))
         return decompose(b, node) if rounded else None
 
     decomposed.__module__ = decompose.__module__
     return decomposed
-
-
-def _operands(node: oir.Node) -> list[oir.Value]:
-    return [x for x in node.inputs if x is not None]
 
 
 def right_here(value: oir.Value) -> oir.Value:
@@ -60,7 +56,7 @@ def right_here(value: oir.Value) -> oir.Value:
 
 def compared(b: TargetBuilder, node: oir.Node) -> oir.Value:
     """x >= y as Max(x, y) - x = 0, and the other comparisons from it."""
-    x, y = _operands(node)
+    x, y = present(node.inputs)
     if dtype_of(x) == T.UINT32:
         is_order = node.op_type != "Equal"
         first, second = (_signed(b, v) if is_order else b.cast(v, T.INT32) for v in (x, y))
@@ -74,8 +70,7 @@ def compared(b: TargetBuilder, node: oir.Node) -> oir.Value:
 
 
 def _is_zero(b: TargetBuilder, x: oir.Value) -> oir.Value:
-    result: oir.Value = b.Equal(x, b.scalar_like(0, x))
-    return result
+    return b.Equal(x, b.scalar_like(0, x))
 
 
 _SIGNED: Final = {T.UINT32: T.INT32, T.UINT64: T.INT64}
@@ -87,8 +82,7 @@ def _signed(b: TargetBuilder, x: oir.Value) -> oir.Value:
 
 
 def _with_low_added(b: TargetBuilder, x: oir.Value) -> oir.Value:
-    result: oir.Value = b.Add(x, b.scalar_like(range_of_type(dtype_of(x)).low, x))
-    return result
+    return b.Add(x, b.scalar_like(range_of_type(dtype_of(x)).low, x))
 
 
 def as_signed(b: TargetBuilder, node: oir.Node) -> Outputs:
@@ -107,7 +101,7 @@ def as_signed(b: TargetBuilder, node: oir.Node) -> Outputs:
 
 def sign_of_unsigned(b: TargetBuilder, node: oir.Node) -> oir.Value:
     """Sign(x) = (x != 0)."""
-    (x,) = _operands(node)
+    (x,) = present(node.inputs)
     return b.cast(b.Not(_is_zero(b, x)), dtype_of(x))
 
 
@@ -126,7 +120,7 @@ def shifted(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """
     if not b.target.flags.narrows_i64:
         return None
-    x, count = _operands(node)
+    x, count = present(node.inputs)
     dims, known = shape_of(node.outputs[0]), const_of(count)
     amount = int(known.reshape(())) % _WORD if known is not None and known.size == 1 else None
     bits = b.cast(x, T.INT32)
@@ -145,8 +139,7 @@ def _to_the_left(b: TargetBuilder, x: oir.Value, count: oir.Value | int) -> oir.
         factor = b.scalar_like(int(powers[count]), x)
     else:
         factor = b.Gather(b.const(powers), _bits(b, count, 0, 5), axis=0)
-    result: oir.Value = b.Mul(x, factor)
-    return result
+    return b.Mul(x, factor)
 
 
 def _to_the_right(b: TargetBuilder, x: oir.Value, count: oir.Value) -> oir.Value:
@@ -158,8 +151,7 @@ def _to_the_right(b: TargetBuilder, x: oir.Value, count: oir.Value) -> oir.Value
     moved = _bits(b, right_here(b.Div(low, power)), 0, _HALF)
     near = b.Add(_to_the_left(b, high, rest), moved)
     is_near = _is_zero(b, _bits(b, count, 4, 5))
-    result: oir.Value = b.Where(is_near, near, _to_the_right_by(b, near, _HALF))
-    return result
+    return b.Where(is_near, near, _to_the_right_by(b, near, _HALF))
 
 
 def _to_the_right_by(b: TargetBuilder, x: oir.Value, count: int) -> oir.Value:
@@ -172,8 +164,7 @@ def _to_the_right_by(b: TargetBuilder, x: oir.Value, count: int) -> oir.Value:
         return _quotient_of_bits(b, _bits(b, x, count, _WORD), count, _WORD)
     high = _quotient_of_bits(b, _bits(b, x, low, _WORD), count, _WORD)
     rest = _quotient_of_bits(b, _bits(b, x, 0, low), count, low)
-    result: oir.Value = b.Add(high, rest)
-    return result
+    return b.Add(high, rest)
 
 
 def _quotient_of_bits(b: TargetBuilder, x: oir.Value, count: int, stop: int) -> oir.Value:
@@ -189,8 +180,7 @@ def _quotient_of_bits(b: TargetBuilder, x: oir.Value, count: int, stop: int) -> 
 def _bits(b: TargetBuilder, x: oir.Value, start: int, stop: int) -> oir.Value:
     """x with 0 in the place of other bits than these."""
     mask = np.array((1 << stop) - (1 << start), np.uint32).view(np.int32)
-    result: oir.Value = b.BitwiseAnd(x, b.const(mask))
-    return result
+    return b.BitwiseAnd(x, b.const(mask))
 
 
 # -- division --------------------------------------------------------------------------------------
@@ -201,7 +191,7 @@ _CAUTION: Final = 1 - 2.0**-20
 
 def divided(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """x / y, truncated; the divisor is not 0."""
-    x, y = _operands(node)
+    x, y = present(node.inputs)
     if dtype_of(x) == T.UINT32:
         known = const_of(y)
         if known is not None and known.size == 1 and int(known.reshape(())).bit_count() == 1:
@@ -229,13 +219,12 @@ def _quotient(b: TargetBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         rest = b.Sub(rest, b.Mul(part, y))
         total = part if total is None else b.Add(total, part)
     more = b.cast(b.GreaterOrEqual(rest, y), T.UINT32)
-    result: oir.Value = b.Add(total, more)
-    return result
+    return b.Add(total, more)
 
 
 def modulo(b: TargetBuilder, node: oir.Node) -> oir.Value:
     """x - (x / y) y; with `fmod` of 0 it takes the sign of y."""
-    x, y = _operands(node)
+    x, y = present(node.inputs)
     rest = b.Sub(x, b.Mul(b.Div(x, y), y))
     if dtype_of(x) == T.UINT32 or node.attributes.get_int("fmod", False):
         return rest
@@ -250,7 +239,7 @@ def modulo(b: TargetBuilder, node: oir.Node) -> oir.Value:
 
 def cast_rounded(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """A Cast whose kernel is right within limits: to bool, and between UINT32 and floats."""
-    (x,) = _operands(node)
+    (x,) = present(node.inputs)
     source, result = dtype_of(x), dtype_of(node.outputs[0])
     if result in _HALVES:
         is_held_in_32_bits = b.target.flags.narrows_i64 and source not in FLOATS
@@ -290,8 +279,7 @@ def _float_of(b: TargetBuilder, x: oir.Value) -> oir.Value:
     half = b.BitwiseOr(_to_the_right_by(b, x, 1), _bits(b, x, 0, 1))
     large, small = b.cast(half, T.FLOAT), b.cast(x, T.FLOAT)
     is_small = b.GreaterOrEqual(x, b.scalar_like(0, x))
-    result: oir.Value = b.Where(is_small, small, b.Add(large, large))
-    return result
+    return b.Where(is_small, small, b.Add(large, large))
 
 
 # -- choice ----------------------------------------------------------------------------------------
@@ -302,10 +290,9 @@ def chosen(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     Operators on bits are never computed in f32."""
     if not b.target.flags.fuses_comparisons:
         return None
-    condition, x, y = _operands(node)
+    condition, x, y = present(node.inputs)
     mask = b.Neg(b.cast(condition, T.INT32))
-    result: oir.Value = b.BitwiseXor(y, b.BitwiseAnd(b.BitwiseXor(x, y), mask))
-    return result
+    return b.BitwiseXor(y, b.BitwiseAnd(b.BitwiseXor(x, y), mask))
 
 
 # -- borders ---------------------------------------------------------------------------------------
@@ -321,8 +308,7 @@ def padded(b: TargetBuilder, node: oir.Node) -> oir.Value:
     if array is not None and abs(int(array.reshape(()))) < 1 << _DIGITS:
         return right_here(b.op("Pad", x, pads, known, *rest, **given))
     made = b.op("Pad", b.Sub(x, known), pads, b.scalar_like(0, x), *rest, **given)
-    result: oir.Value = b.Add(right_here(made), known)
-    return result
+    return b.Add(right_here(made), known)
 
 
 # -- sums ------------------------------------------------------------------------------------------
@@ -331,7 +317,7 @@ def padded(b: TargetBuilder, node: oir.Node) -> oir.Value:
 def product_of_matrices(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """MatMul(x, y) = ReduceSum(x[..., :, None] * y[..., None, :, :]), of matrices that are not too
     large for that."""
-    x, y = _operands(node)
+    x, y = present(node.inputs)
     rows, columns = shape_of(x), shape_of(node.outputs[0])
     if rank_of(x) < 2 or rank_of(y) < 2:
         return None
@@ -339,8 +325,7 @@ def product_of_matrices(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     if len(sizes) <= len(columns) or math.prod(sizes) > _LARGEST_PRODUCT:
         return None
     terms = b.Mul(b.unsqueeze(x, [rank_of(x)]), b.unsqueeze(y, [rank_of(y) - 2]))
-    result: oir.Value = b.ReduceSum(terms, b.i64([-2]), keepdims=0)
-    return result
+    return b.ReduceSum(terms, b.i64([-2]), keepdims=0)
 
 
 _LARGEST_PRODUCT: Final = 1 << 24
@@ -361,7 +346,7 @@ _BOTH: Mapping[str, Decompose] = {
 }
 _UNSIGNED: Mapping[str, Decompose] = {
     **dict.fromkeys(_ORDERS, as_signed),
-    "Abs": lambda b, node: b.Identity(*_operands(node)),
+    "Abs": lambda b, node: b.Identity(*present(node.inputs)),
     "Sign": sign_of_unsigned,
 }
 

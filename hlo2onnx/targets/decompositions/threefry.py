@@ -113,11 +113,9 @@ def _rotated(b: TargetBuilder, x: oir.Value, by: int, size: int) -> oir.Value:
     """The bits of a row or a vector rotated to the left."""
     if size <= _MOST_BY_PRODUCT and b.supports("MatMul", _WORD):
         copies = b.BitShift(x, b.const(np.array([[0], [32 - by]], np.uint32)), direction="RIGHT")
-        rotated: oir.Value = b.MatMul(b.const(np.array([[1 << by, 1]], np.uint32)), copies)
-        return rotated
+        return b.MatMul(b.const(np.array([[1 << by, 1]], np.uint32)), copies)
     shifted = b.BitShift(x, b.scalar(32 - by, _WORD), direction="RIGHT")
-    total: oir.Value = b.Add(b.Mul(x, b.scalar(1 << by, _WORD)), shifted)
-    return total
+    return b.Add(b.Mul(x, b.scalar(1 << by, _WORD)), shifted)
 
 
 def _addends(b: TargetBuilder, keys: Sequence[oir.Value]) -> list[tuple[oir.Value, oir.Value]]:

@@ -6,7 +6,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.replace import can_replace, replace
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
+from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of, present
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.legalize.carriers import MOVES, same_type_inputs
 
@@ -93,8 +93,7 @@ def _wraps_into(wide: oir.DataType, narrow: oir.DataType) -> bool:
 
 
 def _ends(node: oir.Node) -> tuple[oir.DataType, oir.DataType]:
-    x = node.inputs[0]
-    assert x is not None
+    x = present(node.inputs)[0]
     return dtype_of(x), dtype_of(node.outputs[0])
 
 

@@ -142,7 +142,7 @@ def _write_as_loop(scan: oir.Node, b: GraphBuilder) -> None:
     axes = given.get("scan_input_axes") or [0] * count
     backwards = given.get("scan_input_directions") or [0] * count
     states = len(scan.inputs) - count
-    xs = [x for x in scan.inputs[states:] if x is not None]
+    xs = present(scan.inputs[states:])
     reversed_outputs = given.get("scan_output_directions") or [0] * (len(scan.outputs) - states)
     extent = shape_of(xs[0])[axes[0]]
     with b.before(scan):

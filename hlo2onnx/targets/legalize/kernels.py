@@ -11,7 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.facts import Facts
 from hlo2onnx.ir.ranges import RANGE, range_of_type
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.ir.values import FLOATS, INTEGERS, dtype_of, shape_of
+from hlo2onnx.ir.values import FLOATS, INTEGERS, dtype_of, present, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.integer_ops import reduced_axes
 from hlo2onnx.targets.decompositions.order import is_stable_here
@@ -157,7 +157,7 @@ def fits(node: oir.Node, facts: Facts, target: Target, opset: int) -> bool:
         return False
     if node.op_type == "Cast" and _is_narrow(node.outputs[0]):
         low, high = range_of_type(dtype_of(node.outputs[0]))
-        return all(_is_within(x, facts, low, high) for x in node.inputs if x is not None)
+        return all(_is_within(x, facts, low, high) for x in present(node.inputs))
     if _is_exact_in_32_bits(node, target, opset):
         return True
     small = [_is_within(x, facts, 1 - _LARGEST, _LARGEST - 1) for x in wide]
@@ -171,7 +171,7 @@ def _is_narrow(x: oir.Value) -> bool:
 
 def chooses_rightly(node: oir.Node, facts: Facts) -> bool:
     """Whether a Where is right in a runtime that fuses it with a comparison, in f32."""
-    condition, *chosen = [x for x in node.inputs if x is not None]
+    condition, *chosen = present(node.inputs)
     if condition.producer() is None or dtype_of(chosen[0]) not in WIDE:
         return True
     return all(_is_within(x, facts, 1 - _LARGEST, _LARGEST - 1) for x in chosen)

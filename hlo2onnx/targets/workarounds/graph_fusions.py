@@ -21,6 +21,7 @@ from hlo2onnx.ir.values import (
     const_of,
     dtype_of,
     is_constant,
+    present,
     rank_of,
     shape_of,
     size_of,
@@ -42,8 +43,7 @@ _SWAPPED = (1, 0)
 
 def transpose_in_gemm(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """MatMul(Transpose(x), y) -> Gemm(x, y, transA=1) for f64 matrices; likewise for y."""
-    x, y = node.inputs
-    assert x is not None and y is not None
+    x, y = present(node.inputs)
     if dtype_of(x) != oir.DataType.DOUBLE or rank_of(x) != MATRIX or rank_of(y) != MATRIX:
         return None
     sources = [_transposed(x), _transposed(y)]
@@ -98,8 +98,7 @@ def spell_out_reciprocal(builder: GraphBuilder, node: oir.Node) -> oir.Value | N
 def move_axes(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
     """A node of floats in which a constant of one number has the most axes, with these axes on its
     other operand instead; None for others."""
-    x, c = node.inputs
-    assert x is not None and c is not None
+    x, c = present(node.inputs)
     if is_constant(x):
         x, c = c, x
     added = rank_of(c) - rank_of(x)
@@ -229,7 +228,7 @@ _LARGEST: Final = 1 << 24
 def part_clamp(b: GraphBuilder, node: oir.Node) -> oir.Value | None:
     """Min(Max(x, c), d) -> ~Max(~Max(x, c), ~d), and the same for Max(Min(x, c), d), for large
     INT32 constants. ~x is -1 - x, which reverses the order."""
-    operands = [x for x in node.inputs if x is not None]
+    operands = present(node.inputs)
     other = _OTHER[node.op_type]
     if dtype_of(node.outputs[0]) != oir.DataType.INT32 or len(operands) != 2:
         return None

@@ -9,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.facts import Facts
-from hlo2onnx.ir.values import attributes_of, const_number, dtype_of, shape_of
+from hlo2onnx.ir.values import attributes_of, const_number, dtype_of, present, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
 
 # -- function domains ------------------------------------------------------------------------------
@@ -31,7 +31,7 @@ def guard_domain(b: GraphBuilder, node: oir.Node, facts: Facts) -> oir.Value | N
     x = node.inputs[0]
     if x is None or dtype_of(x) != T.FLOAT:
         return None
-    inputs = [x for x in node.inputs if x is not None]
+    inputs = present(node.inputs)
     is_inside = node.op_type in _ALL_NUMBERS or (
         node.op_type in _POSITIVE_NUMBERS and facts.float_range(x).low > 0
     )

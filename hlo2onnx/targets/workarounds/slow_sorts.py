@@ -6,14 +6,13 @@ bins, ages and places, are counted instead: two passes.
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import fixed, is_static
+from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.ranges import range_of_type
-from hlo2onnx.ir.values import INTEGERS, const_ints, dtype_of, shape_of, size_of
+from hlo2onnx.ir.values import INTEGERS, const_ints, dtype_of, present, shape_of, size_of
 from hlo2onnx.targets.builder import TargetBuilder
 
 INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
@@ -24,20 +23,6 @@ _COMPARES: Final = "hlo2onnx.compares"
 """In a TopK's metadata: it is the branch for integers in a wide range."""
 
 
-def sorts_one_row(node: oir.Node, least: float) -> bool:
-    """Whether a TopK puts all elements of one row in order, at least so many, and nobody reads
-    their places."""
-    x, count = node.inputs
-    places = node.outputs[1]
-    assert x is not None
-    dims = shape_of(x)
-    if places.uses() or places.is_graph_output() or not is_static(dims):
-        return False
-    size = math.prod(fixed(dims))
-    is_whole = size >= least and const_ints(count) == (size,) and size in dims
-    return is_whole and bool(node.attributes.get_int("sorted", 1))
-
-
 def count_integers(b: TargetBuilder, node: oir.Node) -> list[oir.Value] | None:
     """TopK(x, n) of one row of n integers
     -> If(max(x) - min(x) < n, the numbers by how often each one occurs, TopK(x, n))
@@ -45,10 +30,13 @@ def count_integers(b: TargetBuilder, node: oir.Node) -> list[oir.Value] | None:
     Legal where nobody reads the places: equal integers are the same. It needs no If if the type
     has at most n numbers. None for few elements, and for types wider than i32.
     """
-    x, places = node.inputs[0], node.outputs[1]
-    assert x is not None
-    dtype = dtype_of(x)
-    if node.meta.get(_COMPARES) or not sorts_one_row(node, _COUNTED_ELEMENTS):
+    (x, count), places = present(node.inputs), node.outputs[1]
+    dtype, size, flags = dtype_of(x), size_of(x), b.target.flags
+    if node.meta.get(_COMPARES) or places.uses() or places.is_graph_output():
+        return None
+    if size is None or size < _COUNTED_ELEMENTS or size not in shape_of(x):
+        return None
+    if const_ints(count) != (size,) or not node.attributes.get_int("sorted", 1):
         return None
     if dtype not in INTEGERS or not range_of_type(dtype).within(*range_of_type(INT32)):
         return None
@@ -56,16 +44,12 @@ def count_integers(b: TargetBuilder, node: oir.Node) -> list[oir.Value] | None:
         return None
     if not b.supports("TopK", dtype):  # it becomes one of another type
         return None
-    flags = b.target.flags
     if flags.no_if or flags.no_outer_values_in_branches or flags.narrows_i64:
         return None
-    size = math.prod(fixed(shape_of(x)))
     row = b.cast(b.reshape(x, (size,)), INT32)
     ends = b.ReduceMin(row, keepdims=0), b.ReduceMax(row, keepdims=0)
-    if dtype.bitwidth < 32 and size >= 1 << dtype.bitwidth:
-        values = _counted(b, node, row, *ends)
-    else:
-        values = _if_narrow(b, node, row, *ends)
+    is_small_type = dtype.bitwidth < 32 and size >= 1 << dtype.bitwidth
+    values = (_counted if is_small_type else _if_narrow)(b, node, row, *ends)
     return [values, b.expand(b.i64(0), shape_of(places))]
 
 
@@ -79,11 +63,8 @@ def _if_narrow(
     with b.subgraph([], f"{b.scope}/counted") as counted:
         counted.outputs.append(_counted(b, node, row, lowest, highest))
     with b.subgraph([], f"{b.scope}/compared") as compared:
-        found, _ = b.copy_of(node)
-        maker = found.producer()
-        assert maker is not None
-        maker.meta[_COMPARES] = True
-        compared.outputs.append(found)
+        compared.outputs.append(b.copy_of(node)[0])
+        b.made[-1].meta[_COMPARES] = True
     branches = {"then_branch": counted, "else_branch": compared}
     x = node.outputs[0]
     (values,) = b.node("If", [is_narrow], branches, [(dtype_of(x), shape_of(x))])
