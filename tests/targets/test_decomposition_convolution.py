@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rewriting import model_of
 
-from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.report import Report
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
@@ -158,14 +157,6 @@ def test_nodes_of_f64(output_padding: tuple[int, int] | None) -> None:
     want, _ = run(plain, x.astype(np.float32), whole((3, 4, 2, 2), 3, "float32"))
     np.testing.assert_array_equal(got, want)
     assert nodes["Conv"] == 0
-
-
-def test_implicit_pads_are_refused() -> None:
-    def build(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
-        return b.Conv(x, w, auto_pad="SAME_UPPER", types=[(oir.DataType.DOUBLE, (1, 1, 4, 4))])
-
-    with pytest.raises(InternalError, match="implicit pads"):
-        run(build, whole((1, 1, 4, 4), 0), whole((1, 1, 3, 3), 1))
 
 
 @st.composite

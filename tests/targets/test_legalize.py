@@ -111,15 +111,6 @@ def test_fast_half_keeps_the_runtimes_kernels() -> None:
     assert nodes == Counter(Add=1)
 
 
-def test_widening_pairs_collapse() -> None:
-    x = np.ones((1, 4), ml_dtypes.bfloat16)
-
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.expand(b.expand(x, (2, 4)), (3, 2, 4))
-
-    assert run(build, {"x": x})[1] == Counter(Cast=2, Expand=2)
-
-
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_half_matmul_of_transposed_batch_axes(dtype: type) -> None:
     """ONNX Runtime 1.31 dies of Transpose, Cast, MatMul; the Cast goes first."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import onnx_ir as oir
 
 from hlo2onnx.targets.builder import Decompose
-from hlo2onnx.targets.decompositions.convolution import decompose_conv, decompose_conv_transpose
+from hlo2onnx.targets.decompositions.convolution import decompose_conv
 from hlo2onnx.targets.decompositions.dft import decompose_dft
 from hlo2onnx.targets.decompositions.functions import (
     F32_FUNCTIONS,
@@ -21,7 +21,7 @@ from hlo2onnx.targets.decompositions.rounded_integers import ROUNDED_INTEGERS
 
 DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     ("Conv", oir.DataType.DOUBLE): decompose_conv,
-    ("ConvTranspose", oir.DataType.DOUBLE): decompose_conv_transpose,
+    ("ConvTranspose", oir.DataType.DOUBLE): decompose_conv,
     ("DFT", oir.DataType.DOUBLE): decompose_dft,
     ("DFT", oir.DataType.FLOAT): decompose_dft,
     **{(op_type, oir.DataType.DOUBLE): decompose_function for op_type in F64_FUNCTIONS},

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.dims import canonical, is_static, product, quotient
+from hlo2onnx.ir.dims import canonical, fixed, is_static, product, quotient
 from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import Dim, present, rank_of, shape_of
 
@@ -45,7 +44,7 @@ def conv_as_matmul(
     x = pad_spatial(builder, x, pads)
     batch, _, *spatial = shape_of(x)
     outputs, channels, *_ = shape_of(w)
-    kernel = spatial_dims(w)
+    kernel = fixed(shape_of(w)[2:])
     windows = [
         canonical((extent - (size - 1) * dilation - 1) // stride + 1)
         for extent, size, dilation, stride in zip(spatial, kernel, dilations, strides, strict=True)
@@ -54,10 +53,14 @@ def conv_as_matmul(
     groups = [group] if group > 1 else []
     x = builder.reshape(x, [batch, *groups, channels, *spatial])
     channel_axis, positions = 1 + len(groups), product(windows)
-    by_size = list(zip(kernel, dilations, strict=True))
     w = builder.reshape(w, [*groups, quotient(outputs, group), depth])
-    by_window = list(zip(windows, strides, strict=True))
-    x = _stack_each(builder, x, channel_axis + 1, by_size, by_window)
+    # Each axis done puts its stack in front of the spatial axes and its windows at the end.
+    last = rank_of(x) - 1
+    for size, dilation, window, stride in list(
+        zip(kernel, dilations, windows, strides, strict=True)
+    )[::-1]:
+        stack = (size, dilation)
+        x = _stack_windows(builder, x, last, channel_axis + 1, stack, (window, stride))
     result = builder.MatMul(w, builder.reshape(x, [batch, *groups, depth, positions]))
     return builder.reshape(result, [batch, outputs, *windows])
 
@@ -83,7 +86,7 @@ def conv_transpose_as_matmul(
         group: Number of channel groups.
         output_padding: Elements added to the high edges of the output.
     """
-    kernel = spatial_dims(w)
+    kernel = fixed(shape_of(w)[2:])
     rank = len(kernel)
     w = swap_channels(builder, w, group)
     w = builder.slice(w, [-1] * rank, [INT64_MIN] * rank, [-1] * rank, range(2, 2 + rank))
@@ -147,21 +150,6 @@ def pad_spatial(builder: GraphBuilder, x: oir.Value, pads: Sequence[int]) -> oir
     return builder.Pad(x, builder.i64([0, 0, *added[:rank], 0, 0, *added[rank:]]))
 
 
-def _stack_each(
-    builder: GraphBuilder,
-    x: oir.Value,
-    stack_axis: int,
-    stacks: Sequence[tuple[int, int]],
-    windows: Sequence[tuple[Dim, int]],
-) -> oir.Value:
-    """Stacks windows of each spatial axis, see `_stack_windows`."""
-    axis = rank_of(x) - 1
-    for stack, window in reversed(list(zip(stacks, windows, strict=True))):
-        # Each axis done puts its stack in front of the spatial axes and its windows at the end.
-        x = _stack_windows(builder, x, axis, stack_axis, stack, window)
-    return x
-
-
 def _stack_windows(
     builder: GraphBuilder,
     x: oir.Value,
@@ -189,57 +177,25 @@ def _stack_windows(
     return builder.concat([builder.unsqueeze(one, [stack_axis]) for one in windows], stack_axis)
 
 
-def spatial_dims(x: oir.Value) -> tuple[int, ...]:
-    """The spatial extents of (batch, channels, spatial...).
-
-    Raises:
-        InternalError: One is symbolic.
-    """
-    dims = tuple(dim for dim in shape_of(x)[2:] if isinstance(dim, int))
-    if len(dims) != rank_of(x) - 2:
-        raise InternalError(f"{x.name} has a dynamic shape")
-    return dims
-
-
 # -- the same for nodes of a graph ------------------------------------------------------------
 
 
 def decompose_conv(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
-    """A Conv node's output from other operators; None where the kernel's extents are symbolic."""
-    x, w = present(node.inputs)[:2]
+    """The output of a Conv or ConvTranspose node from other operators; None where the kernel's
+    extents are symbolic."""
+    x, w, *bias = present(node.inputs)
     if not is_static(shape_of(w)[2:]):
         return None
-    rank = rank_of(x) - 2
-    y = conv_as_matmul(builder, x, w, **_attributes(node, rank))
-    return _add_bias(builder, y, node)
-
-
-def decompose_conv_transpose(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
-    """A ConvTranspose node's output from other operators; None where the kernel's extents are
-    symbolic."""
-    x, w = present(node.inputs)[:2]
-    if not is_static(shape_of(w)[2:]):
-        return None
-    rank = rank_of(x) - 2
-    extra = node.attributes.get_ints("output_padding", [0] * rank)
-    y = conv_transpose_as_matmul(builder, x, w, output_padding=extra, **_attributes(node, rank))
-    return _add_bias(builder, y, node)
-
-
-def _attributes(node: oir.Node, rank: int) -> dict[str, Any]:
-    attributes = node.attributes
-    if attributes.get_string("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in attributes:
-        raise InternalError(f"{node.op_type} {node.name} has implicit pads, which we never emit")
-    return {
-        "strides": attributes.get_ints("strides", [1] * rank),
-        "pads": attributes.get_ints("pads", [0] * 2 * rank),
-        "dilations": attributes.get_ints("dilations", [1] * rank),
-        "group": attributes.get_int("group", 1),
+    rank, given = rank_of(x) - 2, node.attributes
+    attributes: dict[str, Any] = {
+        "strides": given.get_ints("strides", [1] * rank),
+        "pads": given.get_ints("pads", [0] * 2 * rank),
+        "dilations": given.get_ints("dilations", [1] * rank),
+        "group": given.get_int("group", 1),
     }
-
-
-def _add_bias(builder: GraphBuilder, y: oir.Value, node: oir.Node) -> oir.Value:
-    bias = node.inputs[2] if len(node.inputs) > 2 else None
-    if bias is None:
-        return y
-    return builder.Add(y, builder.unsqueeze(bias, range(1, rank_of(y) - 1)))
+    if node.op_type == "Conv":
+        y = conv_as_matmul(builder, x, w, **attributes)
+    else:
+        extra = given.get_ints("output_padding", [0] * rank)
+        y = conv_transpose_as_matmul(builder, x, w, output_padding=extra, **attributes)
+    return builder.Add(y, builder.unsqueeze(bias[0], range(1, rank + 1))) if bias else y

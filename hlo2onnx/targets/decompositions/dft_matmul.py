@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
@@ -151,8 +150,6 @@ def const_like(b: TargetBuilder, array: Array, like: oir.Value) -> oir.Value:
 def columns_of(x: oir.Value) -> tuple[Dim, int, int, int]:
     """The extents of a value (outer, parts, extent, inner), of which the first may be symbolic."""
     outer, *rest = shape_of(x)
-    if not all(isinstance(dim, int) for dim in rest):
-        raise InternalError(f"{x.name} has a dynamic shape")
     parts, extent, inner = fixed(rest)
     return outer, parts, extent, inner
 

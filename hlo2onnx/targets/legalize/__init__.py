@@ -92,7 +92,7 @@ def legalize(
     facts = LoopFacts(graph) if target.flags.narrows_i64 else Facts()
     kernels = Kernels(builder, half, nan, facts)
     _raise(_replace_nodes(graph, kernels, report))
-    collapse_casts(graph, builder.opset)
+    collapse_casts(graph)
     if target.flags.fuses_cast_transposes:
         widen_before_transposing(graph, builder)
     hoist_invariants(graph)

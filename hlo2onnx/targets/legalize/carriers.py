@@ -11,11 +11,6 @@ from hlo2onnx.ir.op_families import schema_of
 from hlo2onnx.ir.values import FLOATS, INTEGERS
 from hlo2onnx.targets.target import MAIN_PARAMETER, main_dtype, parameter
 
-# -- carriers --------------------------------------------------------------------------------------
-
-# In which other element types an operator gives the same bits.
-
-
 T = oir.DataType
 
 MOVES = frozenset(
@@ -113,13 +108,6 @@ def _variables(values: Sequence[Any], parameters: Sequence[Any]) -> list[str]:
     return [str(parameters[min(index, last)].type_str) for index in range(len(values))]
 
 
-def same_type_inputs(node: oir.Node, opset: int) -> list[int]:
-    """Positions of the inputs whose type variable is the operator's main one."""
-    schema = schema_of(node.op_type, opset)
-    variables, main = _variables(node.inputs, schema.inputs), _main_variable(schema)
-    return [index for index, variable in enumerate(variables) if variable == main]
-
-
 def apart_from_outputs(node: oir.Node, position: int, opset: int) -> list[int]:
     """Positions of the inputs that share the type variable of the input at `position`; none if the
     variable is also that of an output, or the operator's main one."""
@@ -137,16 +125,11 @@ def carried(node: oir.Node, opset: int) -> tuple[list[int], list[int]]:
     of the main type variable, and floats of the same type under another variable (the exponent of
     Pow, the scale of BatchNormalization), which no kernel takes with a wider main operand."""
     schema, dtype = schema_of(node.op_type, opset), main_dtype(node)
-    inputs, outputs = (
-        _variables(node.inputs, schema.inputs),
-        _variables(node.outputs, schema.outputs),
-    )
+    inputs = _variables(node.inputs, schema.inputs)
+    outputs = _variables(node.outputs, schema.outputs)
     moved = {_main_variable(schema)}
     if dtype in FLOATS:
         pairs = zip(inputs, node.inputs, strict=True)
         moved |= {variable for variable, x in pairs if x is not None and x.dtype == dtype}
-
-    def of(variables: Sequence[str]) -> list[int]:
-        return [index for index, variable in enumerate(variables) if variable in moved]
-
-    return of(inputs), of(outputs)
+    found = [[at for at, name in enumerate(names) if name in moved] for names in (inputs, outputs)]
+    return found[0], found[1]

@@ -6,14 +6,8 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.replace import can_replace, replace
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of, present
+from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, dtype_of, present
 from hlo2onnx.targets.builder import TargetBuilder
-from hlo2onnx.targets.legalize.carriers import MOVES, same_type_inputs
-
-# -- casts -----------------------------------------------------------------------------------------
-
-# Casts: detours for pairs without a kernel, and the removal of pairs that cancel.
-
 
 T = oir.DataType
 
@@ -67,9 +61,7 @@ def cast_through(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
             and b.target.supports_cast(source, detour, b.opset)
             and b.target.supports_cast(detour, result, b.opset)
         ):
-            x = node.inputs[0]
-            assert x is not None
-            return b.cast(b.cast(x, detour), result)
+            return b.cast(b.cast(present(node.inputs)[0], detour), result)
     return None
 
 
@@ -97,59 +89,22 @@ def _ends(node: oir.Node) -> tuple[oir.DataType, oir.DataType]:
     return dtype_of(x), dtype_of(node.outputs[0])
 
 
-def collapse_casts(graph: oir.Graph, opset: int) -> int:
+def collapse_casts(graph: oir.Graph) -> int:
     """Removes pairs of Casts that change nothing; returns how many.
 
-    Cast(Cast(x: a -> b) -> a) -> x when b holds every value of a (widen and back), when both are
-    integers and b is as wide, or when every element of x is known to be a value of b (narrow and
-    back, after mere data movement). Any other pair that narrows first is a rounding and stays.
+    Cast(Cast(x: a -> b) -> a) -> x when b holds every value of a (widen and back), or when both are
+    integers and b is as wide. A pair that narrows first is a rounding and stays.
     """
     count = 0
     for node in all_nodes(graph):
-        if node.op_type != "Cast" or node.graph is None:
-            continue
-        middle = node.inputs[0]
+        middle = node.inputs[0] if node.op_type == "Cast" and node.graph is not None else None
         inner = middle.producer() if middle is not None else None
         if inner is None or inner.op_type != "Cast":
             continue
-        origin, (between, result) = inner.inputs[0], _ends(node)
-        assert origin is not None
-        if (
-            dtype_of(origin) == result
-            and _keeps(origin, between, opset)
-            and can_replace(node.outputs[0], origin)
-        ):
+        (origin,), (between, result) = present(inner.inputs), _ends(node)
+        is_whole = {between, result} <= INTEGERS and _wraps_into(between, result)
+        is_same = dtype_of(origin) == result and (is_whole or holds(between, result))
+        if is_same and can_replace(node.outputs[0], origin):
             replace(node, [origin])
             count += 1
     return count
-
-
-def _keeps(x: oir.Value, between: oir.DataType, opset: int) -> bool:
-    """Whether x comes back from another type as it was."""
-    dtype = dtype_of(x)
-    if {dtype, between} <= INTEGERS and _wraps_into(between, dtype):
-        return True
-    return holds(between, dtype) or _lies_in(x, between, opset)
-
-
-_SELECTS = (MOVES - {"OneHot"}) | {"Abs", "Clip", "Max", "Min", "Neg", "Relu"}
-"""Operators whose every result element is an element of an operand, up to its sign."""
-_MAX_DEPTH = 8
-
-
-def _lies_in(value: oir.Value, narrow: oir.DataType, opset: int, depth: int = 0) -> bool:
-    """Whether every element of a float value is a value of the narrower float type."""
-    node = value.producer()
-    if narrow not in FLOATS or dtype_of(value) not in FLOATS or depth > _MAX_DEPTH:
-        return False
-    array = const_of(value)
-    if array is not None:
-        return bool((array.astype(narrow.numpy()).astype(array.dtype) == array).all())
-    if node is None or node.domain:
-        return False
-    if node.op_type == "Cast":
-        return holds(narrow, _ends(node)[0])
-    if node.op_type not in _SELECTS or "reduction" in node.attributes:
-        return False
-    sources = [node.inputs[index] for index in same_type_inputs(node, opset)]
-    return all(x is None or _lies_in(x, narrow, opset, depth + 1) for x in sources)
