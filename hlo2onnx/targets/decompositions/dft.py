@@ -16,7 +16,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import fixed, is_static, product
 from hlo2onnx.ir.replace import can_replace
 from hlo2onnx.ir.replace import replace as replace_node
-from hlo2onnx.ir.values import const_ints, const_of, dtype_of, present, rank_of, shape_of
+from hlo2onnx.ir.values import const_ints, const_of, present, rank_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.dft_matmul import (
     Transform,
@@ -40,8 +40,9 @@ def decompose_dft(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     transform = _transform(node, length, extent)
     columns = _columns(b, x, axis)
     columns = b.slice(columns, [0], [transform.inputs], axes=[2])
-    make = _one_point if length == 1 else _points
-    y = make(b, columns, transform)
+    if transform.parts_out == 1:
+        columns = _half_spectrum(b, columns, length)
+    y = transformed(b, columns, replace(transform, parts_in=columns_of(columns)[1]))
     shape = (*dims[:axis], transform.outputs, *dims[axis + 1 : -1])
     parts = [
         shaped(b, b.slice(y, [index], [index + 1], axes=[1]), shape)
@@ -49,20 +50,6 @@ def decompose_dft(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     ]
     _hand_out(node.outputs[0], parts)
     return b.concat([b.unsqueeze(part, [len(shape)]) for part in parts], len(shape))
-
-
-def _one_point(b: TargetBuilder, x: oir.Value, transform: Transform) -> oir.Value:
-    """One point is its own transform."""
-    if columns_of(x)[1] < transform.parts_out:
-        zeros = b.Expand(b.scalar_like(0, x), b.Shape(x), types=[(dtype_of(x), shape_of(x))])
-        return b.concat([x, zeros], axis=1)
-    return b.slice(x, [0], [transform.parts_out], axes=[1])
-
-
-def _points(b: TargetBuilder, x: oir.Value, transform: Transform) -> oir.Value:
-    if transform.parts_out == 1:
-        x = _half_spectrum(b, x, transform.length)
-    return transformed(b, x, replace(transform, parts_in=columns_of(x)[1]))
 
 
 def _half_spectrum(b: TargetBuilder, x: oir.Value, length: int) -> oir.Value:
@@ -84,12 +71,11 @@ def _half_spectrum(b: TargetBuilder, x: oir.Value, length: int) -> oir.Value:
 
 def _axis(node: oir.Node) -> int | None:
     """An attribute until opset 19, then an input; None if it is no constant."""
-    x, _, given = (*node.inputs, None, None)[:3]
-    assert x is not None
+    rank, given = rank_of(node.outputs[0]), node.inputs[2] if len(node.inputs) > 2 else None
     if given is None:
-        return node.attributes.get_int("axis", 1) % rank_of(x)
+        return node.attributes.get_int("axis", 1) % rank
     numbers = const_ints(given)
-    return None if numbers is None else numbers[0] % rank_of(x)
+    return None if numbers is None else numbers[0] % rank
 
 
 def _length(node: oir.Node, extent: int) -> int | None:

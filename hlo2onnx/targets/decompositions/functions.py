@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 import onnx_ir as oir
@@ -43,17 +43,8 @@ def asin_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     return atan_f64(b, b.Div(x, b.Sqrt(b.Mul(b.Sub(one, x), b.Add(one, x)))))
 
 
-def acos_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
+def acos(b: GraphBuilder, x: oir.Value, atan: _Function) -> oir.Value:
     """2 atan(sqrt((1 - x) / (1 + x))).  4"""
-    return _acos(b, x, atan_f64)
-
-
-def acos_f32(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    """The same in f32.  4"""
-    return _acos(b, x, lambda b, x: b.Atan(x))
-
-
-def _acos(b: GraphBuilder, x: oir.Value, atan: _Function) -> oir.Value:
     one = b.scalar_like(1, x)
     half = atan(b, b.Sqrt(b.Div(b.Sub(one, x), b.Add(one, x))))
     return b.Add(half, half)
@@ -194,16 +185,8 @@ _SIN = [-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4]
 _COS = [4.166664568298827e-2, -1.388731625493765e-3, 2.443315711809948e-5]
 
 
-class _Turned(NamedTuple):
-    """x = k pi/2 + r, with r within pi/4."""
-
-    k: oir.Value
-    sin: oir.Value
-    cos: oir.Value
-
-
-def _turned(b: GraphBuilder, x: oir.Value) -> _Turned:
-    """k, and the sine and cosine of r."""
+def _turned(b: GraphBuilder, x: oir.Value) -> tuple[oir.Value, oir.Value, oir.Value]:
+    """k, and the sine and cosine of r, for x = k pi/2 + r with r within pi/4."""
     is_near = b.Less(b.Abs(x), b.scalar_like(_LARGEST, x))
     x = b.Where(is_near, x, b.scalar_like(math.nan, x))
     k = b.Round(b.Mul(x, b.scalar_like(2 / math.pi, x)))
@@ -214,7 +197,7 @@ def _turned(b: GraphBuilder, x: oir.Value) -> _Turned:
     sin = b.Add(r, b.Mul(b.Mul(r, square), polynomial(b, square, _SIN)))
     ends = b.Sub(b.scalar_like(1, x), b.Mul(square, b.scalar_like(0.5, x)))
     cos = b.Add(ends, b.Mul(b.Mul(square, square), polynomial(b, square, _COS)))
-    return _Turned(k, sin, cos)
+    return k, sin, cos
 
 
 def _is_odd(b: GraphBuilder, k: oir.Value) -> oir.Value:
@@ -222,22 +205,13 @@ def _is_odd(b: GraphBuilder, k: oir.Value) -> oir.Value:
     return b.Greater(b.Sub(pairs, b.Floor(pairs)), b.scalar_like(0, k))
 
 
-def _sine(b: GraphBuilder, turned: _Turned, quarters: int) -> oir.Value:
-    """The sine of x + quarters pi/2."""
-    k = b.Add(turned.k, b.scalar_like(quarters, turned.k)) if quarters else turned.k
-    size = b.Where(_is_odd(b, k), turned.cos, turned.sin)
+def sine_f32(b: GraphBuilder, x: oir.Value, quarters: int) -> oir.Value:
+    """The sine of x + quarters pi/2: sin(r), cos(r), -sin(r) or -cos(r).  3"""
+    k, sin, cos = _turned(b, x)
+    k = b.Add(k, b.scalar_like(quarters, k))
+    size = b.Where(_is_odd(b, k), cos, sin)
     half_turns = b.Floor(b.Mul(k, b.scalar_like(0.5, k)))
     return b.Where(_is_odd(b, half_turns), b.Neg(size), size)
-
-
-def sin_f32(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    """sin(r), cos(r), -sin(r) or -cos(r).  3"""
-    return _sine(b, _turned(b, x), 0)
-
-
-def cos_f32(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    """cos(r), -sin(r), -cos(r) or sin(r).  3"""
-    return _sine(b, _turned(b, x), 1)
 
 
 def tan_f32(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -249,7 +223,7 @@ def tan_f32(b: GraphBuilder, x: oir.Value) -> oir.Value:
 # -- tables ----------------------------------------------------------------------------------------
 
 F64_FUNCTIONS: Mapping[str, _Function] = {
-    "Acos": acos_f64,
+    "Acos": partial(acos, atan=atan_f64),
     "Acosh": acosh_f64,
     "Asin": asin_f64,
     "Asinh": asinh_f64,
@@ -261,10 +235,10 @@ F64_FUNCTIONS: Mapping[str, _Function] = {
     "Tan": tan_f64,
 }
 F32_FUNCTIONS: Mapping[str, _Function] = {
-    "Acos": acos_f32,
+    "Acos": partial(acos, atan=lambda b, x: b.Atan(x)),
     "Asinh": asinh_f64,
-    "Cos": cos_f32,
-    "Sin": sin_f32,
+    "Cos": partial(sine_f32, quarters=1),
+    "Sin": partial(sine_f32, quarters=0),
     "Tan": tan_f32,
 }
 """The function for each ONNX operator."""

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.dims import is_static, product
+from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import UNSIGNED, dtype_of, present, rank_of, shape_of
 
 # -- bitwise ---------------------------------------------------------------------------------------
@@ -90,9 +90,9 @@ def decompose_scatter_extreme(b: GraphBuilder, node: oir.Node) -> oir.Value:
     if node.op_type == "ScatterND":
         axis, take = 0, "GatherND"
         put: dict[str, Any] = {}
-        before = rank_of(index) - 1
-        index = _rows(b, index, None, 1)
-        updates = _rows(b, updates, b.Shape(index, end=1), rank_of(updates) - before)
+        *before, depth = shape_of(index)
+        index = b.reshape(index, (product(before), depth))
+        updates = b.reshape(updates, (product(before), *shape_of(updates)[len(before) :]))
     else:
         axis = node.attributes.get_int("axis", 0) % rank_of(data)
         take, put = "GatherElements", {"axis": axis}
@@ -108,16 +108,3 @@ def decompose_scatter_extreme(b: GraphBuilder, node: oir.Node) -> oir.Value:
         body.outputs.extend([b.Identity(going), written])
     trips = b.squeeze(b.Shape(index, start=axis, end=axis + 1), [0])
     return b.op("Loop", trips, None, data, types=types, body=body)
-
-
-def _rows(b: GraphBuilder, x: oir.Value, count: oir.Value | None, rank: int) -> oir.Value:
-    """x with all axes before those of a row of this rank made one; `count` gives its extent."""
-    before, row = shape_of(x)[: rank_of(x) - rank], shape_of(x)[rank_of(x) - rank :]
-    dims = (product(before), *row)
-    if len(before) == 1 or is_static(dims):
-        return b.reshape(x, dims)
-    types = [(dtype_of(x), dims)]
-    if count is None:
-        return b.op("Flatten", x, axis=len(before), types=types)
-    shape = b.concat([count, b.Shape(x, start=len(before))], 0) if rank else count
-    return b.op("Reshape", x, shape, allowzero=1, types=types)

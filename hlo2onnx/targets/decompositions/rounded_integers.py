@@ -193,11 +193,6 @@ def divided(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """x / y, truncated; the divisor is not 0."""
     x, y = present(node.inputs)
     if dtype_of(x) == T.UINT32:
-        known = const_of(y)
-        if known is not None and known.size == 1 and int(known.reshape(())).bit_count() == 1:
-            count = int(known.reshape(())).bit_length() - 1
-            made = _to_the_right_by(b, b.cast(x, T.INT32), count)
-            return b.cast(b.expand(made, shape_of(node.outputs[0])), T.UINT32)
         return _quotient(b, x, y)
     zero = b.scalar_like(0, x)
     first, second = (b.cast(b.Where(b.Less(v, zero), b.Neg(v), v), T.UINT32) for v in (x, y))

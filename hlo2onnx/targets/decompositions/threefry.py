@@ -1,8 +1,7 @@
 """Threefry-2x32 as operators of ONNX: written out for few numbers, as a Scan for more.
 
 A rotation is a product with a power of two, a shift, and their sum: of the operators on bits,
-runtimes vectorise sums and products only. For few numbers nodes count: there, one BitShift gives
-the word and its shifted copy, and one MatMul with (2^rotation, 1) adds them.
+runtimes vectorise sums and products only.
 """
 
 from __future__ import annotations
@@ -80,14 +79,16 @@ def _written_out(
     dims: Shape,
     size: int,
 ) -> Sequence[oir.Value]:
-    """Four or five nodes a round, on matrices of one row and on vectors."""
+    """Five nodes a round, on vectors."""
     flat = [_row(b, x, dims, size) for x in (*keys, *counts)]
     first, second = (_start(b, key, count) for key, count in zip(flat[:2], flat[2:], strict=True))
     addends = _addends(b, flat[:2])
     for rotations, terms in zip(ROTATIONS, addends, strict=True):
-        for rotation in rotations:
+        for rotation in map(int, rotations):
             first = b.Add(first, second)
-            second = b.BitwiseXor(_rotated(b, second, int(rotation), size), first)
+            right = b.BitShift(second, b.scalar(32 - rotation, _WORD), direction="RIGHT")
+            rotated = b.Add(b.Mul(second, b.scalar(1 << rotation, _WORD)), right)
+            second = b.BitwiseXor(rotated, first)
         first, second = b.Add(first, terms[0]), b.Add(second, terms[1])
     return [b.reshape(x, dims) for x in (first, second)]
 
@@ -104,32 +105,12 @@ def _row(b: TargetBuilder, x: oir.Value, dims: Shape, size: int) -> oir.Value:
     return b.reshape(b.expand(x, dims), [size])
 
 
-_MOST_BY_PRODUCT = 64
-"""Most numbers whose rotations are products with a matrix, two nodes instead of three: 29 and 36 µs
-for 8 numbers, 48 and 41 µs for 128."""
-
-
-def _rotated(b: TargetBuilder, x: oir.Value, by: int, size: int) -> oir.Value:
-    """The bits of a row or a vector rotated to the left."""
-    if size <= _MOST_BY_PRODUCT and b.supports("MatMul", _WORD):
-        copies = b.BitShift(x, b.const(np.array([[0], [32 - by]], np.uint32)), direction="RIGHT")
-        return b.MatMul(b.const(np.array([[1 << by, 1]], np.uint32)), copies)
-    shifted = b.BitShift(x, b.scalar(32 - by, _WORD), direction="RIGHT")
-    return b.Add(b.Mul(x, b.scalar(1 << by, _WORD)), shifted)
-
-
 def _addends(b: TargetBuilder, keys: Sequence[oir.Value]) -> list[tuple[oir.Value, oir.Value]]:
     """What is added to the two words after each group of rounds."""
     words = [*keys, _third(b, keys)]
-    firsts = [words[(group + 1) % 3] for group in range(GROUPS)]
-    seconds = [words[(group + 2) % 3] for group in range(GROUPS)]
-    numbers = np.arange(1, GROUPS + 1, dtype=np.uint32)
-    if all(shape_of(word) == (1,) for word in words):
-        joined = b.Add(b.concat(seconds, 0), b.const(numbers))
-        seconds = b.outputs("Split", joined, b.i64([1] * GROUPS), axis=0, n_outputs=GROUPS)
-    else:
-        seconds = [b.Add(x, b.scalar(n, _WORD)) for x, n in zip(seconds, numbers, strict=True)]
-    return list(zip(firsts, seconds, strict=True))
+    return [
+        (words[n % 3], b.Add(words[(n + 1) % 3], b.scalar(n, _WORD))) for n in range(1, GROUPS + 1)
+    ]
 
 
 # -- as a Scan -------------------------------------------------------------------------------------
