@@ -23,7 +23,7 @@ from hlo2onnx.ir.ranges import RANGE
 from hlo2onnx.ir.replace import remove_unused, replace
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
-from hlo2onnx.ir.values import dtype_of, shape_of
+from hlo2onnx.ir.values import dtype_of, present, shape_of
 from hlo2onnx.report import Report
 from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
 from hlo2onnx.targets.decompositions import DECOMPOSITIONS
@@ -108,16 +108,10 @@ def legalize(
 
 def _multiplies_int8(node: oir.Node) -> bool:
     """Whether the runtime makes a product of quantized numbers of a node, the second ones int8."""
-    if node.op_type not in ("Conv", "Gemm", "MatMul"):
-        return False
-    makers = [x.producer() for x in node.inputs[:2] if x is not None]
-    stored = [
-        maker.inputs[0]
-        for maker in makers
-        if maker is not None and maker.op_type == "DequantizeLinear"
-    ]
-    second = stored[1] if len(stored) == 2 else None
-    return second is not None and dtype_of(second) == oir.DataType.INT8
+    makers = [x.producer() for x in present(node.inputs)[:2]]
+    stored = [x.inputs[0] for x in makers if x is not None and x.op_type == "DequantizeLinear"]
+    is_product = node.op_type in ("Conv", "Gemm", "MatMul") and len(stored) == 2
+    return is_product and stored[1] is not None and dtype_of(stored[1]) == oir.DataType.INT8
 
 
 def _raise(refusals: Sequence[Refusal]) -> None:
@@ -262,10 +256,9 @@ def _match(
             key, first, partner, builder.opset
         ):
             with builder.before(node):
-                for index in shared:
-                    x = node.inputs[index]
-                    assert x is not None
-                    node.replace_input_with(index, builder.cast(x, partner))
+                for index, x in enumerate(node.inputs):
+                    if x is not None and index in shared:
+                        node.replace_input_with(index, builder.cast(x, partner))
             return bool(shared)
     return False
 

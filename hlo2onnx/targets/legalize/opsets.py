@@ -15,7 +15,7 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.op_families import FORM_OPSET, REDUCTIONS
 from hlo2onnx.ir.replace import replace
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, present, rank_of, shape_of
 from hlo2onnx.targets.builder import Decompose
 from hlo2onnx.targets.decompositions.old_opsets import decompose_bitwise, decompose_scatter_extreme
 from hlo2onnx.targets.target import VARIANT_SINCE, Target, main_dtype, node_key, node_pairs, schemas
@@ -63,13 +63,10 @@ def _of_each_kind(graphs: Sequence[oir.Graph]) -> list[oir.Node]:
 
 def _types(graphs: Sequence[oir.Graph]) -> list[oir.DataType]:
     """The element types of all values."""
-    found: dict[oir.Value | None, None] = {}
-    for graph in graphs:
-        found.update(dict.fromkeys((*graph.inputs, *graph.outputs)))
-        for node in all_nodes(graph):
-            found.update(dict.fromkeys((*node.outputs, *node.inputs)))
-    types = (x.dtype for x in found if x is not None)
-    return list(dict.fromkeys(dtype for dtype in types if dtype is not None))
+    values = [x for graph in graphs for x in (*graph.inputs, *graph.outputs)]
+    nodes = (node for graph in graphs for node in all_nodes(graph))
+    values += [x for node in nodes for x in (*node.outputs, *present(node.inputs))]
+    return list(dict.fromkeys(x.dtype for x in values if x.dtype is not None))
 
 
 def _is_newer_type(dtype: oir.DataType, target: Target, opset: int, newest: int) -> bool:
@@ -84,16 +81,13 @@ def _is_lost(node: oir.Node, target: Target, opset: int, newest: int) -> bool:
     """Whether an older opset lacks the operator, its form, or a kernel for its element types."""
     if first_opset(node) > opset or misfit(node, opset):
         return True
-    dtype = main_dtype(node)
-    if dtype is None:
-        return False
-    key = node_key(node)
-    if target.supports(key, dtype, newest) and not target.supports(key, dtype, opset):
-        return True
-    return any(
-        target.supports_pair(*pair, newest) and not target.supports_pair(*pair, opset)
-        for pair in node_pairs(node)
-    )
+    dtype, key, pairs = main_dtype(node), node_key(node), node_pairs(node)
+
+    def kernels(opset: int) -> list[bool]:
+        runs = [] if dtype is None else [target.supports(key, dtype, opset)]
+        return runs + [target.supports_pair(*pair, opset) for pair in pairs]
+
+    return any(new and not old for new, old in zip(kernels(newest), kernels(opset), strict=True))
 
 
 # -- older opsets ----------------------------------------------------------------------------------
@@ -169,10 +163,9 @@ def _reduction(b: GraphBuilder, node: oir.Node) -> str:
     known = () if axes is None else const_ints(axes)
     if known is None:
         return "with axes that are computed"
-    assert x is not None
+    if known:
+        given["axes"] = known
     with b.before(node):
-        if known:
-            given["axes"] = known
         if not known and keeps_all:
             made = [b.Identity(x)]
         else:

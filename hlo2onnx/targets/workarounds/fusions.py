@@ -12,7 +12,7 @@ before, so that the runtime computes no further factors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as oir
@@ -27,7 +27,6 @@ from hlo2onnx.ir.weight_scaling import (
 )
 from hlo2onnx.ir.weights import ask, detached
 from hlo2onnx.targets.builder import TargetBuilder
-from hlo2onnx.targets.target import Target
 
 CONV_NORMALIZATION = "ConvBNFusion"
 MATMUL_NORMALIZATION = "MatMul_BatchNormalization_Fusion"
@@ -130,7 +129,19 @@ def spell_out_normalization(builder: TargetBuilder, node: oir.Node) -> oir.Value
             factor: np.ndarray = scale.astype(np.float64) / root
             return factor
 
-    if _is_harmless(x, factor_of, constants, builder.target):
+    def is_small(scale: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> bool:
+        with np.errstate(all="ignore"):
+            product = mean.astype(np.float64) * factor_of(scale, variance)
+        return not np.abs(product).max(initial=0) > _FEW_BITS
+
+    folds = builder.target.flags.folds_batch_norm and not is_rounded(x)
+    loses_digits = folds and not ask(is_small, scale, mean, variance)
+    fusions = ((CONV_NORMALIZATION, "Conv"), (MATMUL_NORMALIZATION, "MatMul"))
+    products = [_product(x, kind) for name, kind in fusions if builder.target.has(name)]
+    can_scale = all(
+        product is None or _can_scale(product, factor_of, scale, variance) for product in products
+    )
+    if can_scale and not loses_digits:
         return None
     factor = builder.derived(
         lambda *arrays: factor_of(*arrays).astype(dtype).reshape(beside), scale, variance
@@ -145,41 +156,6 @@ def spell_out_normalization(builder: TargetBuilder, node: oir.Node) -> oir.Value
 
 def _is_zero(array: np.ndarray) -> bool:
     return not array.any()
-
-
-def _is_harmless(
-    x: oir.Value,
-    factor_of: Callable[..., np.ndarray],
-    constants: Sequence[oir.Value],
-    target: Target,
-) -> bool:
-    """Whether a batch normalization of these constants may stand behind x."""
-    scale, _, mean, variance = constants
-
-    def is_small(scale: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> bool:
-        with np.errstate(all="ignore"):
-            product = mean.astype(np.float64) * factor_of(scale, variance)
-        return not np.abs(product).max(initial=0) > _FEW_BITS
-
-    loses_digits = target.flags.folds_batch_norm and not is_rounded(x)
-    if loses_digits and not ask(is_small, scale, mean, variance):
-        return False
-    fusions = target.harmful_fusions
-    product = _product(x, "Conv") if CONV_NORMALIZATION in fusions else None
-    if product is None and MATMUL_NORMALIZATION in fusions:
-        product = _product(x, "MatMul")
-    if product is None:
-        return True
-    dtype = dtype_of(x).numpy()
-
-    def is_finite(*arrays: np.ndarray) -> bool:
-        scale, shift, mean, variance = arrays
-        with np.errstate(all="ignore"):
-            moved = shift.astype(np.float64) - mean.astype(np.float64) * factor_of(scale, variance)
-            return bool(np.isfinite(moved.astype(dtype)).all())
-
-    can_scale = _can_scale(product, factor_of, scale, variance)
-    return can_scale and bool(ask(is_finite, *constants))
 
 
 def _product(value: oir.Value | None, op_type: str) -> oir.Node | None:
