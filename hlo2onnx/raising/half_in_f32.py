@@ -202,13 +202,16 @@ class _Widening:
             return True
         if node.op_type not in _MOVES | _WRITES | {"Expand"} or "reduction" in node.attributes:
             return False
-        stored = node.inputs[0]
+        stored, result = node.inputs[0], node.outputs[0]
         if stored is None or not self._is_stored(stored):
             return False
         if node.op_type in ("Concat", "Expand"):
-            return node.outputs[0].is_graph_output() or _is_only_moved(node.outputs[0])
-        if node.op_type in _REARRANGES and _is_computed_with(node.outputs[0]):
-            return False
+            moves = _MOVES | {"Concat", "Expand"}
+            return result.is_graph_output() or not _readers_behind(result, moves)
+        if node.op_type in _REARRANGES:
+            readers = _readers_behind(result, _REARRANGES)
+            if not readers <= _MOVES | _WRITES | {"Expand"}:
+                return False
         if is_constant(stored) and node.op_type != "Gather":
             return False
         return self._b.supports(node_key(node), dtype_of(stored))
@@ -253,9 +256,9 @@ class _Widening:
                     rounded = self._casted(self._casted(x, dtype), F32)
                 replace_input(node, place, rounded)
 
-    def _casted(self, x: oir.Value, dtype: oir.DataType) -> oir.Value:
+    def _casted(self, x: oir.Value, dtype: oir.DataType, label: str = "") -> oir.Value:
         made = self._b.cast(x, dtype)
-        note_casts([made.producer()], self._label)
+        note_casts([made.producer()], label or self._label)
         return made
 
     # -- values -----------------------------------------------------------------------------------
@@ -308,50 +311,28 @@ class _Widening:
         return self._wide[x]
 
     def _made_wide(self, x: oir.Value) -> oir.Value:
+        node, label = x.producer(), ""
         if is_constant(x):
-            if self._rounds and (size_of(x) or 0) > LARGE_ELEMENTS:
-                return self._widened_at_run_time(x)
-            note_half_constant(self._b.main_graph, x, is_approximate=not self._rounds)
-            return self._b.derived(lambda array: array.astype("float32"), x, is_moved=True)
-        node = x.producer()
-        if node is None:
-            with self._b.at_start():
-                return self._casted(x, F32)
-        with self._b.after(node):
-            return self._casted(x, F32)
-
-    def _widened_at_run_time(self, weight: oir.Value) -> oir.Value:
-        """A Cast of a weight, which would take twice its memory in f32."""
-        with self._b.at_start():
-            made = self._b.cast(weight, F32)
-        note_casts([made.producer()], f"weight {dtype_of(weight).short_name()}")
-        return made
+            if not self._rounds or (size_of(x) or 0) <= LARGE_ELEMENTS:
+                note_half_constant(self._b.main_graph, x, is_approximate=not self._rounds)
+                return self._b.derived(lambda array: array.astype("float32"), x, is_moved=True)
+            # In f32 it takes twice its memory.
+            node, label = None, f"weight {dtype_of(x).short_name()}"
+        with self._b.at_start() if node is None else self._b.after(node):
+            return self._casted(x, F32, label)
 
 
-def _is_computed_with(x: oir.Value) -> bool:
-    """Whether a node computes with all elements of a value, perhaps rearranged."""
-    pending = list(x.consumers())
-    while pending:
-        node = pending.pop()
-        if node.op_type in _REARRANGES:
-            pending += node.outputs[0].consumers()
-        elif node.op_type not in _MOVES | _WRITES | {"Expand"}:
-            return True
-    return False
-
-
-def _is_only_moved(x: oir.Value) -> bool:
-    """Whether no node computes with a value, or with what moves make of it."""
+def _readers_behind(x: oir.Value, moves: frozenset[str]) -> set[str]:
+    """The operators that read a value, or what moves make of it, other than these moves."""
     pending = list(x.consumers())
     seen = set(pending)
     while pending:
         node = pending.pop()
-        if node.op_type not in _MOVES | {"Concat", "Expand"}:
-            return False
-        readers = {reader for output in node.outputs for reader in output.consumers()} - seen
-        seen |= readers
-        pending += readers
-    return True
+        if node.op_type in moves:
+            readers = {reader for output in node.outputs for reader in output.consumers()} - seen
+            seen |= readers
+            pending += readers
+    return {node.op_type for node in seen} - moves
 
 
 def _is_moved_once(x: oir.Value) -> bool:

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import onnx_ir as oir
 
 from hlo2onnx.ir.replace import can_replace, replace
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, dtype_of, present
+from hlo2onnx.ir.values import FLOATS, INTEGERS, dtype_of, present
 from hlo2onnx.targets.builder import TargetBuilder
 
 T = oir.DataType
-
-# significand bits (hidden one included), smallest normal exponent, largest exponent
-_FORMAT = {
-    T.DOUBLE: (53, -1022, 1023),
-    T.FLOAT: (24, -126, 127),
-    T.FLOAT16: (11, -14, 15),
-    T.BFLOAT16: (8, -126, 127),
-    T.FLOAT8E4M3FN: (4, -6, 8),
-    T.FLOAT8E4M3FNUZ: (4, -7, 7),
-    T.FLOAT8E5M2: (3, -14, 15),
-    T.FLOAT8E5M2FNUZ: (3, -15, 15),
-    T.FLOAT8E8M0: (1, -127, 127),
-    T.FLOAT4E2M1: (2, 0, 2),
-}
 
 _DETOURS = (T.INT32, T.INT64, T.UINT8, T.FLOAT, T.DOUBLE)
 
@@ -35,17 +22,25 @@ def holds(wide: oir.DataType, narrow: oir.DataType) -> bool:
     if narrow == T.BOOL:
         return wide in INTEGERS or wide in (T.FLOAT, T.DOUBLE)
     if narrow in INTEGERS:
-        bits = narrow.bitwidth - (narrow not in UNSIGNED)
+        held = ml_dtypes.iinfo(narrow.numpy())
         if wide in INTEGERS:
-            room = wide.bitwidth - (wide not in UNSIGNED)
-            return room >= bits and not (wide in UNSIGNED and narrow not in UNSIGNED)
-        holds_zero = wide in _FORMAT and wide != T.FLOAT8E8M0
-        return holds_zero and _FORMAT[wide][0] >= bits and _FORMAT[wide][2] >= bits
-    if wide not in _FORMAT or narrow not in _FORMAT or wide.bitwidth <= narrow.bitwidth:
+            room = ml_dtypes.iinfo(wide.numpy())
+            return bool(room.min <= held.min and room.max >= held.max)
+        bits = int(held.max).bit_length()
+        has_room = wide in FLOATS and wide != T.FLOAT8E8M0  # which has no 0
+        return has_room and min(_format(wide)[::2]) >= bits
+    if wide not in FLOATS or narrow not in FLOATS or wide.bitwidth <= narrow.bitwidth:
         return False
-    (digits, low, high), (least, lowest, highest) = _FORMAT[wide], _FORMAT[narrow]
+    (digits, low, high), (least, lowest, highest) = _format(wide), _format(narrow)
     # subnormals of the narrow type must be exact too
     return digits >= least and low - digits <= lowest - least and high >= highest
+
+
+def _format(dtype: oir.DataType) -> tuple[int, int, int]:
+    """Bits of the significand, with the hidden one, and the exponents of the smallest and the
+    largest normal number."""
+    info = ml_dtypes.finfo(dtype.numpy())
+    return info.nmant + 1, info.minexp, info.maxexp - 1
 
 
 def cast_through(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
