@@ -94,34 +94,6 @@ def test_not(dtype: Any) -> None:
     assert nodes["Sub"] == 1
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
-@pytest.mark.parametrize(
-    ("op_type", "mask"), [("BitwiseXor", "top"), ("BitwiseAnd", "low"), ("BitwiseOr", "all")]
-)
-@pytest.mark.parametrize("left", [False, True])
-def test_a_constant_operand(op_type: str, mask: str, left: bool, dtype: Any) -> None:
-    width = np.dtype(dtype).itemsize * 8
-    masks = {"all": -1, "top": 1 << width - 1, "low": 31}
-    number = np.array(masks[mask] % (1 << width), f"u{width // 8}").view(dtype)
-    x = bits(dtype, 2, 5)
-
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        pair = (b.const(number), x) if left else (x, b.const(number))
-        return b.op(op_type, *pair)
-
-    got, nodes = run(build, x)
-    np.testing.assert_array_equal(got, FUNCTIONS[op_type](x, number))
-    assert nodes["Gather"] == 1
-
-
-def test_a_constant_that_broadcasts() -> None:
-    x, ones = bits(np.uint32, 3), np.full((2, 1), 255, np.uint32)
-    got, _ = run(lambda b, x: b.BitwiseAnd(x, b.const(ones)), x)
-    np.testing.assert_array_equal(got, x & ones)
-    got, _ = run(lambda b, x: b.BitwiseAnd(x, b.const(ones[:1])), x)
-    np.testing.assert_array_equal(got, x & ones[:1])
-
-
 # -- scatter -----------------------------------------------------------------------------------
 
 

@@ -46,6 +46,8 @@ from hlo2onnx.targets.workarounds.nan import guard_nan
         (-4, np.float64, True),
         (3, np.float64, False),
         (2.0**25, np.float64, False),
+        (np.inf, np.float32, False),
+        (np.nan, np.float32, False),
     ],
 )
 @pytest.mark.parametrize("first", [False, True])
@@ -57,12 +59,6 @@ def test_factors_of_products(factor: float, dtype: type, is_ordinary: bool, firs
 
     nodes = changed(build, "Mul", spell_out_scale, x=np.ones((3, 3), dtype))
     assert nodes == (None if is_ordinary else Counter(Mul=1, MatMul=1))
-
-
-@pytest.mark.parametrize("factor", [np.inf, np.nan])
-def test_factors_that_are_not_finite(factor: float) -> None:
-    build = lambda b, x: b.MatMul(b.Mul(x, b.scalar_like(factor, x)), x)  # noqa: E731
-    assert changed(build, "Mul", spell_out_scale, x=np.ones((3, 3), np.float32)) is not None
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -203,11 +199,6 @@ def test_nan_among_floats_that_are_compared(op_type: str) -> None:
     assert reduced(lambda b, x: b.Neg(tile(b, x))) == many + Counter(Neg=1, Relu=1, Tile=1)
     assert reduced(lambda b, x: b.Abs(tile(b, x))) == many + Counter(Abs=1, Tile=1)
     assert reduced(lambda b, x: b.Where(b.IsNaN(x), b.scalar_like(0, x), x)) is None
-    model = model_of(lambda b, x: b.op(op_type, x, keepdims=0), {"x": FLOATS})
-    legalize(model, load_target("ort-cpu"), "xla", Report())
-    x = FLOATS.copy()
-    x[1, 2] = np.nan
-    assert np.isnan(run_model(model, {"x": x})[0])
 
 
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])

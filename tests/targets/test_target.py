@@ -16,7 +16,6 @@ import pytest
 from hlo2onnx.runtime.adapters.process import Tensor, array_of, tensor_of
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.target import (
-    KEY_ATTRIBUTES,
     VARIANT_SINCE,
     main_dtype,
     node_key,
@@ -115,13 +114,6 @@ def test_pairs(cpu: Target) -> None:
     q = ir.val("q", dtype("u8"))
     product = ir.node("QLinearMatMul", [q, x, q, n, x, n, x, q])
     assert node_pairs(product) == [("QLinearMatMul.b", dtype("u8"), dtype("i8"))]
-
-
-def test_wrong_kernels(cpu: Target) -> None:
-    assert cpu.is_wrong("Max", dtype("i64"), OPSET)
-    assert not cpu.is_wrong("Max", dtype("i32"), OPSET)
-    assert not cpu.is_wrong("Max", dtype("i16"), OPSET)  # there is none
-    assert not load_target("onnx").is_wrong("Max", dtype("i64"), OPSET)
 
 
 def test_no_kernel_is_both_right_and_wrong(cpu: Target) -> None:
@@ -236,13 +228,6 @@ def test_pairs_of_nodes() -> None:
     assert not node_pairs(ir.node("Attention", [x, x, x]))  # without a mask
 
 
-def test_operators_with_key_attributes_are_in_the_table(cpu: Target) -> None:
-    assert all(cpu.supports(op_type, dtype("f32"), 24) for op_type in KEY_ATTRIBUTES.keys() - {
-        "BitShift", "DFT", "Mod", "RoiAlign",
-    })  # fmt: skip
-    assert cpu.skipped.keys() >= {"If", "Loop", "Scan"}
-
-
 @pytest.mark.wide
 def test_import_leaves_the_runtime_alone() -> None:
     code = "import sys, hlo2onnx.targets; sys.exit('onnxruntime' in sys.modules)"
@@ -275,14 +260,6 @@ def check_of(tmp_path: Path, version: str, op_type: str, *more: str) -> list[str
     done = run_python(*PROBER, "--check", "--ops", op_type, "--opsets", "23", "--output", file)
     assert done.returncode == 1
     return sorted(done.stdout.splitlines())
-
-
-@pytest.mark.wide
-def test_check_finds_a_wrong_line(tmp_path: Path) -> None:
-    assert check_of(tmp_path, ort.__version__, "Erf") == [
-        "Erf f16 opset 23: runs, unlike in the table",
-        "Erf f64 opset 23: does not run, unlike in the table",
-    ]
 
 
 @pytest.mark.wide
