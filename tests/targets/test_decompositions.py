@@ -15,7 +15,9 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets.decompositions.functions import F64_FUNCTIONS
 
-ENDS = np.array([0.0, -0.0, 1, -1, 2, -2, 711, -711, 1e-300, -1e-300, 1.7e308, -1.7e308])
+ENDS = np.array(
+    [0.0, -0.0, 1, -1, 2, -2, 709.8, 710.4, -710.4, 711, -711, 1e-300, -1e-300, 1.7e308, -1.7e308]
+)
 ENDS = np.concatenate([ENDS, [np.inf, -np.inf, np.nan]])
 
 # operator: the exact function, where to look, ULP
@@ -75,12 +77,6 @@ def test_ends(op_type: str) -> None:
     np.testing.assert_allclose(run(op_type, ENDS), wanted, rtol=1e-14, atol=0)
 
 
-def test_near_overflow() -> None:
-    x = np.array([709.8, 710.4, -710.4])  # exp(x) has overflowed, half of it has not
-    for op_type, exact in (("Sinh", np.sinh), ("Cosh", np.cosh)):
-        np.testing.assert_allclose(run(op_type, x), exact(x), rtol=1e-14)
-
-
 def test_near_the_poles_of_tan() -> None:
     x = np.arange(1, 2000, 2) * (np.pi / 2) + np.tile([0, 1e-9, -1e-5, 1e-3], 250)
     assert ulps(run("Tan", x), np.tan(x.astype(np.longdouble))) <= 7
@@ -103,15 +99,3 @@ module { func.func public @main(%arg0: tensor<4xf64>) -> tensor<4xf64> {
         np.array([0.1, -0.7, 1.5, np.inf]),
     )
     run_.has_no("Tan", "Erf").close()
-
-
-def test_a_target_with_the_operators_keeps_them() -> None:
-    run_ = against_xla(
-        """
-module { func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = stablehlo.tan %arg0 : tensor<4xf32>
-  %1 = chlo.erf %0 : tensor<4xf32> -> tensor<4xf32>
-  return %1 : tensor<4xf32>
-} }"""
-    )
-    run_.graph_is("Tan", "Erf").close()

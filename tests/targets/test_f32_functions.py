@@ -34,10 +34,6 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_every_function_is_here() -> None:
-    assert FUNCTIONS.keys() == F32_FUNCTIONS.keys()
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_accuracy(name: str, target: Path) -> None:
     function, exact, end, limit = FUNCTIONS[name]
@@ -68,11 +64,3 @@ def test_edges(name: str, target: Path) -> None:
     if name in ("Cos", "Sin", "Tan"):
         far = np.array([1.1e5, -3e38], np.float32)
         assert np.isnan(np.asarray(hlo2onnx.translate(function, far, target=target)(far))).all()
-
-
-def test_f64_stays(target: Path) -> None:
-    import jax
-
-    with jax.enable_x64(True):
-        program = hlo2onnx.translate(jnp.sin, np.ones(3), target=target)
-    assert program.report.nodes == {"Sin": 1}

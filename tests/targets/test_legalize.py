@@ -17,7 +17,6 @@ from hlo2onnx.report import Report
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize
-from hlo2onnx.targets.legalize.casts import holds
 
 T = oir.DataType
 
@@ -156,24 +155,3 @@ def test_operators_of_other_domains_are_left_alone() -> None:
     model = model_of(lambda b, x: foreign(b.LRN(x, size=3)), {"x": np.ones((1, 1, 4, 4))})
     legalize(model, load_target("ort-cpu"), "xla", Report())
     assert [(node.domain, node.op_type) for node in model.graph] == [("example", "LRN")]
-
-
-@pytest.mark.parametrize(
-    ("wide", "narrow", "exact"),
-    [
-        (T.FLOAT, T.BFLOAT16, True),
-        (T.FLOAT16, T.BFLOAT16, False),
-        (T.BFLOAT16, T.FLOAT16, False),
-        (T.FLOAT, T.INT32, False),
-        (T.FLOAT, T.INT16, True),
-        (T.DOUBLE, T.UINT32, True),
-        (T.INT64, T.UINT32, True),
-        (T.INT32, T.UINT32, False),
-        (T.UINT32, T.INT8, False),
-        (T.FLOAT16, T.FLOAT8E5M2, True),
-        (T.FLOAT, T.FLOAT8E4M3FN, True),
-        (T.INT8, T.BOOL, True),
-    ],
-)
-def test_holds(wide: oir.DataType, narrow: oir.DataType, exact: bool) -> None:
-    assert holds(wide, narrow) is exact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,29 +86,22 @@ def test_an_explicit_opset_is_obeyed(opset: int) -> None:
     assert translate(jnp.sin, X, opset=opset).report.opset == opset
 
 
-def test_a_target_without_newer_opsets() -> None:
-    program = translate(rms, X, target="ort-cpu@1.20")
-    assert program.report.opset == 21
-    assert not program.report.nodes["RMSNormalization"]
+def steps(x: jax.Array) -> jax.Array:
+    return jax.lax.while_loop(lambda x: x.sum() < 9, jnp.sin, x)
 
 
-def test_a_kernel_of_a_newer_opset(tmp_path: Path) -> None:
-    target = table(tmp_path, {"ops": {"Sin": {"22-": "f32"}}})
-    assert translate(jnp.sin, X, target=target).report.opset == 22
-    assert translate(jnp.cos, X, target=target).report.opset == 21
-
-
-def test_a_pair_of_a_newer_opset(tmp_path: Path) -> None:
-    target = table(tmp_path, {"pairs": {"Cast": {"f32": {"17-": "f64", "23-": "i32"}}}})
-    assert translate(lambda x: x.astype(jnp.int32), X, target=target).report.opset == 23
-
-
-def test_in_a_subgraph(tmp_path: Path) -> None:
-    def steps(x: jax.Array, n: jax.Array) -> jax.Array:
-        return jax.lax.fori_loop(0, n, lambda _, s: jnp.sin(s), x)
-
-    target = table(tmp_path, {"ops": {"Sin": {"22-": "f32"}}})
-    assert translate(steps, X, np.int32(3), target=target).report.opset == 22
+@pytest.mark.parametrize(
+    ("function", "opset"),
+    [(jnp.sin, 22), (jnp.cos, 21), (lambda x: x.astype("i4"), 23), (steps, 22)],
+)
+def test_kernels_and_pairs_of_newer_opsets(
+    function: Callable[..., Any], opset: int, tmp_path: Path
+) -> None:
+    own = {
+        "ops": {"Sin": {"22-": "f32"}},
+        "pairs": {"Cast": {"f32": {"17-": "f64", "23-": "i32"}}},
+    }
+    assert translate(function, X, target=table(tmp_path, own)).report.opset == opset
 
 
 @pytest.mark.parametrize(("function", "opset"), [(rms, 23), (jnp.sin, 21)])

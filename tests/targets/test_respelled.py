@@ -1,15 +1,22 @@
-"""Nodes that are written in another form for a target: long sums, reciprocals, paddings."""
+"""Nodes that are written in another form for a target."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
+from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Build, model_of
 
+from hlo2onnx import translate
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.traversal import all_nodes
+from hlo2onnx.ir.values import const_of
 from hlo2onnx.report import Report
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets import known_targets, load_target
@@ -166,3 +173,53 @@ def test_faults_have_the_names_of_flags_or_fusions() -> None:
     assert faults <= fusions | {field.name for field in fields(Flags)}
     assert all(any(target.has(fault) for target in targets) for fault in faults)
     assert not any(map(load_target("onnx").has, faults))
+
+
+# -- products of transposed f64 matrices -----------------------------------------------------------
+
+PRODUCT = """
+module { func.func public @main(%x: tensor<3x4xTYPE>, %y: tensor<3x5xTYPE>) -> tensor<4x5xTYPE> {
+  %0 = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0]
+    : (tensor<3x4xTYPE>, tensor<3x5xTYPE>) -> tensor<4x5xTYPE>
+  return %0 : tensor<4x5xTYPE>
+} }
+"""
+
+
+@pytest.mark.parametrize("target", ["ort-cpu@1.20", "ort-cpu@1.23"])
+def test_a_transpose_becomes_part_of_the_product(target: str) -> None:
+    program = translate(PRODUCT.replace("TYPE", "f64"), target=target)
+    assert program.report.nodes == {"Gemm": 1}
+    assert program.verify().ok
+
+
+def test_what_has_a_kernel_stays() -> None:
+    for target, kind in (("ort-cpu", "f64"), ("ort-cpu@1.20", "f32")):
+        program = translate(PRODUCT.replace("TYPE", kind), target=target)
+        assert program.report.nodes == {"Transpose": 1, "MatMul": 1}
+
+
+# -- empty constants -------------------------------------------------------------------------------
+
+EMPTY = np.ones((3, 0), np.float32)
+
+
+def function(x: jax.Array) -> tuple[jax.Array, ...]:
+    half = jnp.zeros((2, 0), jnp.bfloat16)
+    return half, x @ jnp.zeros((0, 3)), jnp.reshape(jnp.sum(x), ())
+
+
+def empty_constants(target: str) -> list[tuple[oir.DataType, int]]:
+    program = translate(function, EMPTY, target=target)
+    assert program.verify(EMPTY, runtime="ort-cpu").ok
+    values = [x for node in all_nodes(program.model.graph) for x in node.inputs if x is not None]
+    arrays = [(x.dtype, const_of(x)) for x in values]
+    return [(dtype, x.ndim) for dtype, x in arrays if dtype and x is not None and not x.size]
+
+
+def test_they_are_expanded(tmp_path: Path) -> None:
+    table = tmp_path / "flat.json"
+    table.write_text(json.dumps({"extends": "ort-cpu", "flattens_empty_constants": True}))
+    shapes = {(oir.DataType.INT64, 1)}
+    assert set(empty_constants(str(table))) <= shapes
+    assert set(empty_constants("ort-cpu")) - shapes

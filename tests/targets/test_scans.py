@@ -14,11 +14,7 @@ import pytest
 from jax import lax
 
 import hlo2onnx
-from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.ir.values import attributes_of
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "mlir"
-QUICK = ("game_of_life", "rk4")
 ROWS = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
 X = np.arange(4, dtype=np.float32)
 
@@ -121,18 +117,3 @@ def test_a_scan_of_the_program_that_reads_no_row(given: str) -> None:
     i = np.array([1.0, -3.0], np.float32)
     stacked = i * 2.0 ** np.arange(4)[::-1, None]
     np.testing.assert_array_equal(program(np.zeros((4, 2), np.float32), i), stacked)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else pytest.mark.wide)
-        for path in sorted(EXAMPLES.glob("*.mlir"))
-    ],
-)
-def test_the_examples_read_their_rows(path: Path) -> None:
-    for node in all_nodes(hlo2onnx.translate(path).model.graph):
-        if node.op_type == "Scan":
-            given = attributes_of(node)
-            rows = given["body"].inputs[-given["num_scan_inputs"] :]
-            assert all(row.uses() or row.is_graph_output() for row in rows), node.name
