@@ -16,8 +16,9 @@ from hlo2onnx.targets.legalize.carriers import (
     apart_from_outputs,
     carried,
     carriers_of,
+    collapse_casts,
+    holds,
 )
-from hlo2onnx.targets.legalize.casts import collapse_casts, holds
 from hlo2onnx.targets.workarounds.graph_fusions import widen_before_transposing
 
 T = oir.DataType

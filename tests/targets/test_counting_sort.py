@@ -11,7 +11,7 @@ import pytest
 from against_xla import against_jax
 from jax import lax
 
-from hlo2onnx.targets.workarounds import slow_sorts
+from hlo2onnx.targets.workarounds import slow_kernels
 
 LOW, HIGH = -(2**31), 2**31 - 1
 SIZE = 12
@@ -19,7 +19,7 @@ SIZE = 12
 
 @pytest.fixture(autouse=True)
 def few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slow_sorts, "_COUNTED_ELEMENTS", 2)
+    monkeypatch.setattr(slow_kernels, "_COUNTED_ELEMENTS", 2)
 
 
 def numbers(low: int, high: int, size: int = SIZE) -> np.ndarray:
@@ -121,9 +121,9 @@ def test_what_stays(name: str) -> None:
 
 
 def test_few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slow_sorts, "_COUNTED_ELEMENTS", SIZE + 1)
+    monkeypatch.setattr(slow_kernels, "_COUNTED_ELEMENTS", SIZE + 1)
     against_jax(jnp.sort, numbers(0, 3)).bit_exact().has_no("If")
-    monkeypatch.setattr(slow_sorts, "_COUNTED_ELEMENTS", SIZE)
+    monkeypatch.setattr(slow_kernels, "_COUNTED_ELEMENTS", SIZE)
     assert against_jax(jnp.sort, numbers(0, 3)).bit_exact().nodes["If"] == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from against_xla import against_jax
 
 import hlo2onnx
-from hlo2onnx.targets.workarounds import slow_transposes
+from hlo2onnx.targets.workarounds import slow_kernels
 
 BATCH = 32
 
@@ -69,7 +69,7 @@ def test_batches_of_any_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The Transposes that one becomes have no batch: they would be replaced for ever."""
-    monkeypatch.setattr(slow_transposes, "_FEWEST_MATRICES", least)
+    monkeypatch.setattr(slow_kernels, "_FEWEST_MATRICES", least)
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     run = against_jax(lambda x: jnp.transpose(x, perm), x).bit_exact()
     assert bool(run.nodes["Gather"]) == fires

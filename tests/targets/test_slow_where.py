@@ -13,7 +13,7 @@ from edge_values import edge_values
 from every_size import every_size
 from mlir_text import tensor
 
-from hlo2onnx.targets.workarounds import slow_where
+from hlo2onnx.targets.workarounds import slow_kernels
 
 SELECT = """
 module {{ func.func public @main(%c: tensor<{count}xi1>, %x: {t}, %y: {t}) -> {t} {{
@@ -26,7 +26,7 @@ KINDS = ["i32", "i64", "ui32", "ui64", "ui8", "f32", "f64"]
 
 @pytest.fixture(autouse=True)
 def few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slow_where, "_FEWEST_ELEMENTS", 8)
+    monkeypatch.setattr(slow_kernels, "_FEWEST_ELEMENTS", 8)
 
 
 def selected(kind: str, count: int = 0, **options: Any) -> Any:

@@ -31,8 +31,6 @@ from hlo2onnx.targets.legalize.carriers import (
     apart_from_outputs,
     carried,
     carriers_of,
-)
-from hlo2onnx.targets.legalize.casts import (
     cast_through,
     collapse_casts,
     holds,

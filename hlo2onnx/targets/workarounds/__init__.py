@@ -33,9 +33,12 @@ from hlo2onnx.targets.workarounds.numerics import (
     fill_rows,
     split_long_sum,
 )
-from hlo2onnx.targets.workarounds.slow_sorts import count_integers
-from hlo2onnx.targets.workarounds.slow_transposes import move_one_axis, transpose_with_batch_last
-from hlo2onnx.targets.workarounds.slow_where import select_by_arithmetic
+from hlo2onnx.targets.workarounds.slow_kernels import (
+    count_integers,
+    move_one_axis,
+    select_by_arithmetic,
+    transpose_with_batch_last,
+)
 
 Row = tuple[str, Sequence[str], Callable[..., Outputs]]
 """A fault (see `Target.has`), the operators that it concerns, and what replaces their nodes: None
