@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as oir
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rewriting import model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
@@ -157,26 +155,3 @@ def test_nodes_of_f64(output_padding: tuple[int, int] | None) -> None:
     want, _ = run(plain, x.astype(np.float32), whole((3, 4, 2, 2), 3, "float32"))
     np.testing.assert_array_equal(got, want)
     assert nodes["Conv"] == 0
-
-
-@st.composite
-def shapes(draw: st.DrawFn) -> tuple:  # type: ignore[type-arg]
-    rank, group = draw(st.integers(1, 3)), draw(st.integers(1, 2))
-
-    def each(low: int, high: int, count: int = rank) -> tuple[int, ...]:
-        return tuple(draw(st.tuples(*[st.integers(low, high)] * count)))
-
-    kernel, dilations, room, pads = each(1, 4), each(1, 2), each(1, 4), each(0, 2, 2 * rank)
-    spatial = [
-        (size - 1) * step + more for size, step, more in zip(kernel, dilations, room, strict=True)
-    ]
-    batch, inputs, outputs = each(1, 3, 3)
-    x_dims, w_dims = (batch, group * inputs, *spatial), (group * outputs, inputs, *kernel)
-    return x_dims, w_dims, each(1, 3), pads, dilations, group
-
-
-@pytest.mark.wide
-@given(shapes())
-@settings(max_examples=20, deadline=None, derandomize=True)
-def test_any_conv(shape: tuple) -> None:  # type: ignore[type-arg]
-    check_conv(shape, "float64")

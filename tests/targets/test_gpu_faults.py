@@ -70,13 +70,6 @@ def test_rows_are_filled_up(
         np.testing.assert_array_equal(new, old)
 
 
-def test_integers_are_not_filled_up(tmp_path: Path) -> None:
-    target = table(tmp_path, **TOP_K)
-    x = RNG.integers(-9, 9, (3, 5))
-    program = translate(lambda x: lax.top_k(x, 2), x, target=target)
-    assert "Pad" not in program.report.nodes
-
-
 def test_rows_of_unknown_length_are_refused(tmp_path: Path) -> None:
     x = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n", constraints=["n >= 2"]), np.float32)
     exported = jax.export.export(jax.jit(jnp.sort))(x)
@@ -198,3 +191,10 @@ def test_what_is_known_to_be_inside_is_not_guarded(tmp_path: Path) -> None:
     assert translate(function, x, target=target).report.nodes["Log"]
     cubes = translate(lambda x: x**3.0, np.ones(3, np.float32), target=target).report.nodes
     assert not cubes["Where"]
+
+
+def test_integers_are_not_filled_up(tmp_path: Path) -> None:
+    target = table(tmp_path, **TOP_K)
+    x = RNG.integers(-9, 9, (3, 5))
+    program = translate(lambda x: lax.top_k(x, 2), x, target=target)
+    assert "Pad" not in program.report.nodes

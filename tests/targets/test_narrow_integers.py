@@ -113,14 +113,6 @@ def test_comparisons_by_the_opposite_ones(kind: str, made: str, tmp_path: Path) 
     assert program.verify(x, y).ok
 
 
-def test_comparisons_of_halves_end(tmp_path: Path) -> None:
-    """f16 goes through f32, whatever the target has."""
-    text = COMPARED.replace("KIND", "GT").replace("f32", "f16")
-    for ops in ({}, {"Greater": {}}, {"Greater": {}, "GreaterOrEqual": {}}):
-        found = translate(text, target=table(tmp_path, ops=ops)).report.nodes
-        assert set(found) == {"Cast", "Less" if ops else "Greater"}
-
-
 def test_bounds_that_lose_nan_are_a_policy(tmp_path: Path) -> None:
     rows = {"Max": {"17-": "f32"}}
     given = {"ops": {"Max": {}}, "wrong": rows, "limited": rows, "misorders_nan": True}
@@ -140,3 +132,11 @@ def test_f64_that_is_computed_in_f32_is_refused(tmp_path: Path) -> None:
     assert translate(text.replace("f32", "f64")).report.nodes == {"Mul": 1}
     with pytest.raises(TranslationError, match="Mul"):
         translate(text.replace("f32", "f64"), target=target)
+
+
+def test_comparisons_of_halves_end(tmp_path: Path) -> None:
+    """f16 goes through f32, whatever the target has."""
+    text = COMPARED.replace("KIND", "GT").replace("f32", "f16")
+    for ops in ({}, {"Greater": {}}, {"Greater": {}, "GreaterOrEqual": {}}):
+        found = translate(text, target=table(tmp_path, ops=ops)).report.nodes
+        assert set(found) == {"Cast", "Less" if ops else "Greater"}

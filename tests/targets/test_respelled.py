@@ -155,16 +155,6 @@ def test_flags_switch_workarounds_on(build: Build) -> None:
         assert ([node.op_type for node in model.graph] == before) == stays
 
 
-def test_operators_of_other_domains_stay() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        made = b.node("ReduceSum", [x], {}, [(oir.DataType.FLOAT, ())], "acme")
-        return made[0]
-
-    model = model_of(build, {"x": np.ones(100_000, np.float32)})
-    legalize(model, load_target("ort-cpu"), "xla", Report())
-    assert [(node.domain, node.op_type) for node in model.graph] == [("acme", "ReduceSum")]
-
-
 def test_faults_have_the_names_of_flags_or_fusions() -> None:
     """Each is a fault of some target."""
     targets = [load_target(name) for name in known_targets()]
@@ -223,3 +213,13 @@ def test_they_are_expanded(tmp_path: Path) -> None:
     shapes = {(oir.DataType.INT64, 1)}
     assert set(empty_constants(str(table))) <= shapes
     assert set(empty_constants("ort-cpu")) - shapes
+
+
+def test_operators_of_other_domains_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        made = b.node("ReduceSum", [x], {}, [(oir.DataType.FLOAT, ())], "acme")
+        return made[0]
+
+    model = model_of(build, {"x": np.ones(100_000, np.float32)})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    assert [(node.domain, node.op_type) for node in model.graph] == [("acme", "ReduceSum")]

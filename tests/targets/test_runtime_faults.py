@@ -18,7 +18,6 @@ from hlo2onnx.report import Report
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.legalize.kernels import is_right_here
-from hlo2onnx.targets.workarounds import fusions
 from hlo2onnx.targets.workarounds.fusions import spell_out_normalization
 from hlo2onnx.targets.workarounds.graph_fusions import (
     spell_out_axes,
@@ -149,16 +148,6 @@ def test_paddings_that_are_computed_or_name_their_axes() -> None:
     assert changed(named, "Pad", spell_out_axes, x=image) is None
 
 
-def test_paddings_that_several_read() -> None:
-    window = {"kernel_shape": [2, 2], "strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1]}
-
-    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
-        padded = b.Pad(x, b.i64([0, 0, 0, 0, 0, 0, 1, 0]))
-        return [b.Neg(padded), b.MaxPool(padded, **window)]
-
-    assert changed(build, "Pad", spell_out_axes, x=np.ones((1, 1, 4, 4), np.float32)) is not None
-
-
 @pytest.mark.parametrize(("high", "is_right"), [(1 << 22, True), ((1 << 22) + 1, False)])
 def test_sums_over_extents_that_are_not_known(high: int, is_right: bool) -> None:
     graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": 23})
@@ -241,16 +230,6 @@ def normalized(
     return made
 
 
-@pytest.mark.parametrize("shape", [(2, 2), (3, 2, 4), (1, 2, 3, 2), (1, 2, 2, 3, 2)])
-@pytest.mark.parametrize("epsilon", [3.0, None])
-def test_normalization_of_far_means(shape: tuple[int, ...], epsilon: float | None) -> None:
-    """Means of many deviations; epsilon is part of the deviation."""
-    spell = spell_out_normalization
-    x = RNG.normal(size=shape).astype(np.float32)
-    build = lambda b, x: normalized(b, x, 9.0, epsilon)  # noqa: E731
-    assert changed(build, "BatchNormalization", spell, x=x) == Counter(Sub=1, Mul=1, Add=1)
-
-
 @pytest.mark.parametrize(
     ("mean", "applies"), [(5.33, False), (5.34, True), (-5.33, False), (-5.34, True)]
 )
@@ -289,22 +268,3 @@ def test_normalization_that_is_left_alone() -> None:
     assert changed(on_a_product, name, spell, x=x) is None
     foreign_product = lambda b, x: on_a_product(b, x, False)  # noqa: E731
     assert changed(foreign_product, name, spell, runs=False, x=x) is not None
-
-
-def test_products_seen_through_moves() -> None:
-    weights = RNG.normal(size=(4, 5)).astype(np.float32)
-
-    def product_of(build: Build, op_type: str = "MatMul", **inputs: np.ndarray) -> bool:
-        model = model_of(build, inputs or {"x": FLOATS})
-        return fusions._product(model.graph.outputs[0], op_type) is not None
-
-    assert product_of(lambda b, x: b.MatMul(x, b.const(weights)))
-    assert product_of(lambda b, x: b.Identity(b.transpose(b.MatMul(x, b.const(weights)), (1, 0))))
-    assert product_of(lambda b, x: b.reshape(b.MatMul(x, b.const(weights)), (15,)))
-    assert not product_of(lambda b, x: b.Neg(b.MatMul(x, b.const(weights))))
-    assert not product_of(lambda b, x: b.MatMul(x, b.const(weights)), "Conv")
-    assert not product_of(lambda b, x: foreign(b.MatMul(x, b.const(weights))))
-    assert not product_of(lambda b, x, w: b.MatMul(x, w), x=FLOATS, w=weights)
-    assert not product_of(lambda b, x: b.Identity(x))
-    half = weights.astype(np.int32)
-    assert not product_of(lambda b, x: b.MatMul(x, b.const(half)), x=FLOATS.astype(np.int32))

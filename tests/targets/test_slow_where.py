@@ -46,10 +46,6 @@ def test_every_pair_of_edge_values(kind: str) -> None:
     assert run.actual[0][0].tobytes() == np.where(*run.inputs).tobytes()  # NaN and zeros as well
 
 
-def test_floats_without_bit_casts() -> None:
-    assert selected("f32", opset=25).close().nodes["Where"] == 1
-
-
 @pytest.mark.parametrize("count", [7, 8])
 def test_few_elements_are_selected_as_they_are(count: int) -> None:
     assert selected("i32", count).bit_exact().nodes["Where"] == (count == 7)
@@ -111,3 +107,7 @@ def test_other_targets(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = SELECT.format(count=count, t=f"tensor<{count}xi32>")
     assert translate(text, target=target).report.nodes["Where"] == 1
     assert not translate(text).report.nodes["Where"]
+
+
+def test_floats_without_bit_casts() -> None:
+    assert selected("f32", opset=25).close().nodes["Where"] == 1

@@ -108,14 +108,6 @@ def test_results_of_branches(is_true: bool) -> None:
     np.testing.assert_array_equal(got.astype(np.int8), inputs["x"] * (1 if is_true else -1))
 
 
-def test_the_standard_carries_all_types() -> None:
-    model = model_of(loop, {"x": np.ones(2, np.int8), "y": np.ones(2, np.int8)})
-    builder = GraphBuilder(model.graph, 23)
-    before = len(list(model.graph.all_nodes()))
-    carry_states(model.graph, load_target("onnx"), builder)
-    assert len(list(model.graph.all_nodes())) == before
-
-
 # -- conditions ------------------------------------------------------------------------------------
 
 X = np.array([1, 2], np.float32)
@@ -190,17 +182,6 @@ def test_extents_that_are_not_known() -> None:
     assert concealed(of_shape, free=True) == Counter(If=1)
 
 
-def test_one_loop_for_each_condition() -> None:
-    shared: list[oir.Value] = []
-
-    def one(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        if not shared:
-            shared.append(computed(b, x))
-        return shared[0]
-
-    assert concealed(one, one, constant) == Counter(If=3, Loop=2)
-
-
 @pytest.mark.parametrize("is_true", [False, True])
 def test_a_concealed_condition_is_the_same(is_true: bool) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -228,3 +209,14 @@ def test_what_functions_are_given() -> None:
     model = model_of(build, {"c": np.array(True), "x": X})
     conceal_conditions(oir.Model(model.graph, ir_version=10, functions=[function]))
     assert Counter(node.op_type for node in inner)["Loop"] == 1
+
+
+def test_one_loop_for_each_condition() -> None:
+    shared: list[oir.Value] = []
+
+    def one(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        if not shared:
+            shared.append(computed(b, x))
+        return shared[0]
+
+    assert concealed(one, one, constant) == Counter(If=3, Loop=2)

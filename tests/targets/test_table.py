@@ -157,14 +157,6 @@ def test_pairs_replace_those_of_the_other_target(tmp_path: Path) -> None:
     assert load_target("ort-cpu").supports("Cast", F64, 20)
 
 
-def test_the_table_of_onnxruntime_is_one_too(tmp_path: Path) -> None:
-    import hlo2onnx.targets
-
-    text = (Path(hlo2onnx.targets.__file__).parent / "tables" / "ort-cpu.json").read_text()
-    copied, cpu = load_target(written(tmp_path, text)), load_target("ort-cpu")
-    assert vars(copied)["_ops"] == vars(replace(cpu))["_ops"]
-
-
 def test_a_model_for_it(tmp_path: Path) -> None:
     """A path is a target for `translate` and for the command; a changed file is read again."""
     path = written(tmp_path, {"extends": "ort-cpu", "ops": {"Add": {"18-26": "i64"}}})
@@ -240,11 +232,3 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="the file cannot be read: "):
         translate(PROGRAM, target=tmp_path / "x.json")
-
-
-def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = tmp_path / "model.mlir"
-    source.write_text(PROGRAM)
-    path = written(tmp_path, {"extends": "ort-cpu", "max_opset": 16})
-    assert main([str(source), "--target", path, "-o", str(tmp_path / "m.onnx")]) == 2
-    assert "max_opset 16" in capsys.readouterr().err
