@@ -31,11 +31,13 @@ def decompose_bitwise(b: GraphBuilder, node: oir.Node) -> oir.Value:
     """The output of a node of one of the four operators, on integers of 8 to 64 bits."""
     operands = present(node.inputs)
     dtype = dtype_of(operands[0])
-    if node.op_type == "BitwiseNot":
-        return _not(b, operands[0])
+    if node.op_type == "BitwiseNot":  # the largest unsigned number, or -1, minus x
+        ones = np.iinfo(dtype.numpy()).max if dtype in UNSIGNED else -1
+        return b.Sub(b.scalar(ones, dtype), operands[0])
     word = _word(dtype)
     first, second = (b.cast(x, word) for x in operands)
-    table = _table(b, node.op_type)
+    byte = np.arange(256, dtype=np.uint8)
+    table = b.const(_FUNCTIONS[node.op_type](byte[:, None], byte).reshape(-1))
     if word == T.UINT8:
         return b.cast(_looked_up(b, table, first, second), dtype)
     count = word.bitwidth // 8
@@ -56,23 +58,11 @@ def _word(dtype: oir.DataType) -> oir.DataType:
     return {8: T.UINT8, 64: T.UINT64}.get(dtype.bitwidth, T.UINT32)
 
 
-def _table(b: GraphBuilder, op_type: str) -> oir.Value:
-    byte = np.arange(256, dtype=np.uint8)
-    return b.const(_FUNCTIONS[op_type](byte[:, None], byte).reshape(-1))
-
-
 def _looked_up(b: GraphBuilder, table: oir.Value, first: oir.Value, second: oir.Value) -> oir.Value:
     """The results for two tensors of bytes."""
     row, column = (b.cast(x, T.INT32) for x in (first, second))
     index = b.Add(b.Mul(row, b.scalar(256, T.INT32)), column)
     return b.Gather(table, index, axis=0)
-
-
-def _not(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    """The largest unsigned number, or -1, minus x."""
-    dtype = dtype_of(x)
-    ones = np.iinfo(dtype.numpy()).max if dtype in UNSIGNED else -1
-    return b.Sub(b.scalar(ones, dtype), x)
 
 
 # -- scatter extremes ------------------------------------------------------------------------------

@@ -264,8 +264,7 @@ def _unsigned_of(b: TargetBuilder, x: oir.Value) -> oir.Value:
     half = b.scalar_like(2.0**31, x)
     is_low = b.Less(x, half)
     low = b.cast(b.Where(is_low, x, b.Sub(x, half)), T.INT32)
-    whole = b.Where(is_low, low, b.Add(low, b.scalar_like(np.iinfo(np.int32).min, low)))
-    return b.cast(whole, T.UINT32)
+    return b.cast(b.Where(is_low, low, _with_low_added(b, low)), T.UINT32)
 
 
 def _float_of(b: TargetBuilder, x: oir.Value) -> oir.Value:
