@@ -34,14 +34,13 @@ def decompose_dft(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     if axis is None or not is_static(dims[axis:]) or 0 in dims:
         return None
     (extent,) = fixed([dims[axis]])
-    length = _length(node, extent)
-    if not length:
+    transform = _transform(node, extent)
+    if transform is None:
         return None
-    transform = _transform(node, length, extent)
     columns = _columns(b, x, axis)
     columns = b.slice(columns, [0], [transform.inputs], axes=[2])
     if transform.parts_out == 1:
-        columns = _half_spectrum(b, columns, length)
+        columns = _half_spectrum(b, columns, transform.length)
     y = transformed(b, columns, replace(transform, parts_in=columns_of(columns)[1]))
     shape = (*dims[:axis], transform.outputs, *dims[axis + 1 : -1])
     parts = [
@@ -78,24 +77,15 @@ def _axis(node: oir.Node) -> int | None:
     return None if numbers is None else numbers[0] % rank
 
 
-def _length(node: oir.Node, extent: int) -> int | None:
-    """How many points are transformed; None if it is no constant."""
+def _transform(node: oir.Node, extent: int) -> Transform | None:
+    """What the node computes; None if the count of points is 0, or no constant."""
+    is_inverse, halves = (bool(node.attributes.get_int(x, 0)) for x in ("inverse", "onesided"))
+    length = 2 * (extent - 1) if is_inverse and halves else extent
     if len(node.inputs) > 1 and node.inputs[1] is not None:
-        numbers = const_ints(node.inputs[1])
-        return None if numbers is None else numbers[0]
-    return 2 * (extent - 1) if _is_real(node) else extent
-
-
-def _is_real(node: oir.Node) -> bool:
-    """Whether it makes real numbers of one half of a symmetric spectrum."""
-    attributes = node.attributes
-    return bool(attributes.get_int("inverse", 0) and attributes.get_int("onesided", 0))
-
-
-def _transform(node: oir.Node, length: int, extent: int) -> Transform:
-    is_inverse = bool(node.attributes.get_int("inverse", 0))
+        (length,) = const_ints(node.inputs[1]) or (0,)
+    if not length:
+        return None
     half = length // 2 + 1
-    halves = bool(node.attributes.get_int("onesided", 0))
     return Transform(
         length,
         sign=1 if is_inverse else -1,

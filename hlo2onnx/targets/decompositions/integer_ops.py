@@ -26,23 +26,14 @@ T = oir.DataType
 # -- elementwise ---------------------------------------------------------------------------------
 
 
-def maximum(b: GraphBuilder, node: oir.Node) -> oir.Value:
-    """Max(x, y, ...) = Where(x < y, y, x), folded."""
-    return _folded(b, node, lambda x, y: b.Where(b.Less(x, y), y, x))
+def extreme(b: GraphBuilder, node: oir.Node) -> oir.Value:
+    """Max(x, y, ...) = Where(x < y, y, x), folded; Min with y < x."""
 
+    def chosen(x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Where(b.Less(x, y) if node.op_type == "Max" else b.Less(y, x), y, x)
 
-def minimum(b: GraphBuilder, node: oir.Node) -> oir.Value:
-    """Min(x, y, ...) = Where(y < x, y, x), folded."""
-    return _folded(b, node, lambda x, y: b.Where(b.Less(y, x), y, x))
-
-
-def _folded(
-    b: GraphBuilder, node: oir.Node, function: Callable[[oir.Value, oir.Value], oir.Value]
-) -> oir.Value:
     operands = present(node.inputs)
-    if len(operands) == 1:
-        return b.Identity(*operands)
-    return reduce(function, operands)
+    return reduce(chosen, operands) if len(operands) > 1 else b.Identity(*operands)
 
 
 def clip(b: GraphBuilder, node: oir.Node) -> oir.Value:
@@ -248,8 +239,8 @@ _SUMS: Mapping[str, Decompose] = {
 _EXTREMES: Mapping[str, Decompose] = _extremes(_extreme)
 _COMPARISONS: Mapping[str, Decompose] = {
     "Clip": clip,
-    "Max": maximum,
-    "Min": minimum,
+    "Max": extreme,
+    "Min": extreme,
     "Relu": relu,
     "Sign": sign,
     **_EXTREMES,
