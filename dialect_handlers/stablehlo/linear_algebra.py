@@ -128,7 +128,8 @@ def _single(x: jax.Array) -> jax.Array:
 def fft(em: Emitter, op: Op, *, fft_type: str, fft_length: Sequence[int]) -> list[Parts]:
     """fft(x) -> a DFT for each transformed axis, the last ones of x.
 
-    RFFT starts with a DFT of reals along the last axis; IRFFT ends with its inverse.
+    RFFT starts with a DFT of reals along the last axis; IRFFT ends with its inverse. One point is
+    its own transform, also if it is infinite.
     """
     parts = em.parts(op.operands[0])
     known = zip(op.result_shape(), shape_of(parts[0]), strict=True)
@@ -138,14 +139,19 @@ def fft(em: Emitter, op: Op, *, fft_type: str, fft_length: Sequence[int]) -> lis
         return [(empty,) if fft_type == "IRFFT" else (empty, empty)]
     last = len(dims) - 1
     axes = range(len(dims) - len(fft_length), len(dims))
+    if fft_type == "RFFT" and fft_length[-1] == 1:
+        parts = (*parts, em.expand(em.scalar_like(0, parts[0]), dims))
     joined = _joined(em, parts)
-    if fft_type == "RFFT":
+    if len(parts) == 1:
         joined = em.dft(joined, last, onesided=True)
     if fft_type in ("RFFT", "IRFFT"):
         axes = axes[:-1]
     for axis in reversed(axes):
-        joined = em.dft(joined, axis, inverse=fft_type in ("IFFT", "IRFFT"))
+        if dims[axis] != 1:
+            joined = em.dft(joined, axis, inverse=fft_type in ("IFFT", "IRFFT"))
     if fft_type == "IRFFT":
+        if fft_length[-1] == 1:
+            return [_split(em, joined)[:1]]
         real = em.dft(joined, last, fft_length[-1], inverse=True, onesided=True)
         return [(em.squeeze(real, [rank_of(real) - 1]),)]
     return [_split(em, joined)]

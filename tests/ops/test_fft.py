@@ -59,6 +59,13 @@ def check(run: Run, kind: str, lengths: Sequence[int]) -> Run:
     return run
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_point_is_its_own_transform(kind: str) -> None:
+    x = np.array([np.inf, 1, np.nan, -np.inf, -0.0], np.float32).reshape(-1, 1)
+    x = x if kind == "RFFT" else x.astype(np.complex64)
+    against_xla(text(kind, [5], [1], "f32"), x).bit_exact()
+
+
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("element", ELEMENTS)
 @pytest.mark.parametrize("kind", KINDS)
