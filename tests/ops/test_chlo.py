@@ -14,6 +14,7 @@ import scipy.special
 from accuracy import like_xla, ulps
 from against_xla import Run, against_xla
 from edge_values import edge_values, pairs
+from jax import lax
 from mlir_text import tensor
 
 import hlo2onnx
@@ -337,3 +338,15 @@ def test_what_mlir_does_not_expand_is_refused() -> None:
     kind = tensor((4,), "f8E4M3FN")
     with pytest.raises(TranslationError, match=r"chlo\.bessel_i1e.*no such operator"):
         hlo2onnx.translate(module("bessel_i1e", [kind], kind))
+
+
+def test_erf_inv_of_many_numbers_is_that_of_few() -> None:
+    """Of many, both polynomials are computed instead of selecting their coefficients."""
+    edges = np.array([1, -1, 0, -0.0, np.nan, 2, np.nextafter(np.float32(1), 0)], np.float32)
+    few = np.concatenate([edges, np.random.default_rng(0).uniform(-1, 1, 1500).astype(np.float32)])
+    many = np.concatenate([few, few])
+    programs = [hlo2onnx.translate(lax.erf_inv, x) for x in (few, many)]
+    assert programs[0].report.nodes["Where"] > programs[1].report.nodes["Where"] == 2
+    of_few, of_many = (program(x) for program, x in zip(programs, (few, many), strict=True))
+    np.testing.assert_allclose(np.concatenate([of_few, of_few]), of_many, rtol=5e-7)
+    np.testing.assert_allclose(of_few, jax.jit(lax.erf_inv)(few), rtol=1e-6)
