@@ -18,16 +18,15 @@ RETIRED = frozenset(
      "conv-filter-gradient", "decision-tree", "dequantize-before-broadcast", "equal-branches",
      "equal-results", "equal-states", "expand-dequantized", "first-trips-table",
      "fold-power-of-two", "gather-hoisting", "hoist-row-transpose", "hoist-threefry",
-     "horizontal-fusion", "inline-single-trip", "inline-trip", "integer-matmul-in-floats",
-     "is-finite", "known-conditions", "known-state", "loop-peel", "masked-gather",
-     "negative-index-nd", "negative-tuple", "pack-rows", "permute-rows", "pipeline-threefry",
-     "replace-zero", "reverse-cumsum", "rounded-rotation", "row-tables", "search-tree",
-     "shifted-carry", "sink-final-states", "sink-into-branches", "skip-idle-trips",
-     "skip-unselected", "slp-vectorize", "softmax-drop-unit-dims", "softmax-without-units",
-     "squeeze-bias", "sum-after-loop", "sum-of-choices", "tile", "transpose-before-collapse",
-     "transpose-before-join", "transpose-group-normalization", "unmask-state", "vector-bias",
-     "vector-dot", "where-to-branch", "while-fission", "wide-comparison", "widen-comparison",
-     "zero-or-small"}
+     "horizontal-fusion", "inline-single-trip", "inline-trip", "is-finite", "known-conditions",
+     "known-state", "loop-peel", "masked-gather", "negative-index-nd", "negative-tuple",
+     "pack-rows", "permute-rows", "pipeline-threefry", "replace-zero", "reverse-cumsum",
+     "rounded-rotation", "row-tables", "shifted-carry", "sink-final-states",
+     "sink-into-branches", "skip-idle-trips", "skip-unselected", "slp-vectorize",
+     "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias", "sum-after-loop",
+     "sum-of-choices", "tile", "transpose-before-collapse", "transpose-before-join",
+     "transpose-group-normalization", "unmask-state", "vector-bias", "vector-dot",
+     "where-to-branch", "while-fission", "wide-comparison", "widen-comparison", "zero-or-small"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""
 

@@ -54,7 +54,9 @@ def test_a_binary_search(monkeypatch: pytest.MonkeyPatch) -> None:
     use_costs(monkeypatch, many_elements=4)
     known = np.array([-np.inf, -1, 0, 0, 2, np.inf, np.nan], np.float32)
     at = np.array([np.nan, -np.inf, np.inf, 0, -0.0, 1, -2, 2], np.float32)
-    program = hlo2onnx.translate(lambda x, v: jnp.searchsorted(x, v), known, at)
+    program = hlo2onnx.translate(
+        lambda x, v: jnp.searchsorted(x, v), known, at, without=["search-tree"]
+    )
     fired = program.report.rules
     assert fired["shift-unsigned"] and fired["scalar-gather"]
     assert program.verify(known, at)

@@ -8,6 +8,7 @@ from hlo2onnx.raising.rules.loops import (
     loop_to_scan,
     loop_unroll,
     partition,
+    search_tree,
     trip_limit,
 )
 from hlo2onnx.raising.rules.nn import rnn
@@ -19,6 +20,7 @@ LOOP_RULES: tuple[Rule, ...] = (
     early_exit.EarlyExit(),
     trip_limit.TripLimit(),
     partition.Partition(),
+    search_tree.SearchTree(),
     rnn.Lstm(),
     rnn.Gru(),
     rnn.Rnn(),
