@@ -15,7 +15,7 @@ from tools.zoo.worker import Result
 
 def test_the_zoo_is_large() -> None:
     programs = load_all().values()
-    assert len(programs) >= 80
+    assert len(programs) >= 70
     assert len({item.package for item in programs}) >= 40
     assert all(item.summary for item in programs)
     assert {environment_of(item) for item in programs} == set(ENVIRONMENTS)
@@ -65,7 +65,9 @@ def test_the_page_keeps_earlier_results(tmp_path: Path) -> None:
     load_all()
     first = Result("pgx_go", "1.0", "0.12", "done", True, "", 9, 5, 1.0, 0.0, 2e-3, 1e-3)
     write_page([first, Result("pgx_chess", stage="verify", error="ORT says\nno")], tmp_path)
-    write_page([Result("brax_policy", "2", "0.12", "done", True, ort=1e-3, xla=1e-3)], tmp_path)
+    write_page(
+        [Result("brax_reacher_spring", "2", "0.12", "done", True, ort=1e-3, xla=1e-3)], tmp_path
+    )
     write_page([Result("pgx_go", "1.0", "0.12", "done", True, verified=3.25)], tmp_path)
     text = (tmp_path / "zoo.md").read_text()
     assert "2 of 3 programs are right, of 2 packages" in text

@@ -5,25 +5,23 @@ python -m tools.rules --write         write it
 python -m tools.rules --witnesses     measure the examples anew (minutes), and write record and page
 python -m tools.rules --zoo PYTHON    measure the zoo's programs in an environment that has their
                                       packages (an hour or two), and write record and page
-python -m tools.rules --zoo PYTHON brax_policy pgx_go    some of them; the others stay in the record
+python -m tools.rules --zoo PYTHON mctx_muzero pgx_go    some of them; the others stay in the record
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 from hlo2onnx.raising.rules import RULES
+from tools import command_line
 from tools.rules.collect import measure_examples, measure_zoo
 from tools.rules.page import PAGE, page, witness_of
 from tools.rules.record import RECORD, load, matters, save
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.rules", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = command_line("rules", __doc__)
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     parser.add_argument("--witnesses", action="store_true", help="measure the examples")
     parser.add_argument("--zoo", type=Path, metavar="PYTHON", help="measure the zoo there")

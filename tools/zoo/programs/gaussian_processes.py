@@ -34,19 +34,6 @@ def tinygp_regression() -> Built:
     return infer, (params, x, jnp.sin(x) + 0.1 * normal(20), jnp.linspace(0, 5, 7))
 
 
-@program("tinygp")
-def tinygp_celerite() -> Built:
-    """The likelihood of a quasiseparable (celerite) process, which is a scan."""
-    import tinygp
-
-    def likelihood(scale, x, y):
-        kernel = tinygp.kernels.quasisep.SHO(omega=1.5 * scale, quality=2.0)
-        return tinygp.GaussianProcess(kernel, x, diag=0.1).log_probability(y)
-
-    x = jnp.sort(jnp.abs(normal(24))) * 3
-    return likelihood, (jnp.float32(1.0), x, normal(24, seed=1))
-
-
 @program("gpjax", x64=True)
 def gpjax_regression() -> Built:
     """A conjugate Gaussian process posterior: marginal likelihood and prediction."""

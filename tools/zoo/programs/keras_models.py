@@ -44,18 +44,6 @@ def keras_mobilenet_v3() -> Built:
 
 
 @program("keras")
-def keras_densenet_constants() -> Built:
-    """Keras: DenseNet121, 64², its weights and statistics constants of the program."""
-    return _keras(
-        lambda keras: keras.applications.DenseNet121(
-            input_shape=(64, 64, 3), weights=None, classes=10, classifier_activation=None
-        ),
-        normal(1, 64, 64, 3),
-        constant=True,
-    )
-
-
-@program("keras")
 def keras_self_normalizing() -> Built:
     """Keras: a self-normalizing network, SELU and alpha dropout, bounded by a hard tanh."""
 
@@ -122,27 +110,6 @@ def keras_bidirectional() -> Built:
         return keras.Sequential([*stack, layers.Dense(3)])
 
     return _keras(build, normal(2, 20, 6), constant=True)
-
-
-@program("keras-hub", needs=("keras",))
-def keras_hub_gemma() -> Built:
-    """KerasHub: the backbone of Gemma, two layers."""
-
-    def build(keras):
-        import keras_hub
-
-        return keras_hub.models.GemmaBackbone(
-            vocabulary_size=64,
-            num_layers=2,
-            num_query_heads=4,
-            num_key_value_heads=1,
-            hidden_dim=32,
-            intermediate_dim=64,
-            head_dim=8,
-        )
-
-    inputs = {"token_ids": tokens(1, 8, bound=64), "padding_mask": jnp.ones((1, 8), jnp.int32)}
-    return _keras(build, inputs)
 
 
 @program("keras-hub", needs=("keras",))

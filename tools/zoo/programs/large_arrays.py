@@ -1,4 +1,4 @@
-"""Interpolation, rigid motions, walks and likelihoods, of as many elements as programs have."""
+"""Interpolation and walks, of as many elements as programs have."""
 
 from __future__ import annotations
 
@@ -56,21 +56,3 @@ def jraph_walks() -> Built:
         return pairs @ pairs
 
     return walks, (senders, receivers)
-
-
-@program("numpyro")
-def numpyro_proportions() -> Built:
-    """The log likelihood of 100,000 proportions whose means are given, and its gradient: beta."""
-    from numpyro import distributions
-
-    def likelihood(logits, concentration, proportions):
-        means = jax.nn.sigmoid(logits)
-        given = distributions.BetaProportion(means, concentration)
-        return given.log_prob(proportions).sum()
-
-    def with_gradient(logits, concentration, proportions):
-        return jax.value_and_grad(likelihood, (0, 1))(logits, concentration, proportions)
-
-    logits = jnp.clip(0.5 * normal(100_000), -1, 1)
-    shares = 0.01 + 0.98 * _places(100_000, 4)
-    return with_gradient, (logits, jnp.float32(3.0), shares)

@@ -9,53 +9,6 @@ from tools.zoo.arrays import normal
 from tools.zoo.program import Built, program
 
 
-@program("flax", needs=("optax",))
-def linen_mnist_step() -> Built:
-    """Flax Linen: a training step of the convolutional network of Flax's MNIST example."""
-    import flax.linen as nn
-    import optax
-
-    class Network(nn.Module):
-        @nn.compact
-        def __call__(self, x):
-            for features in (32, 64):
-                x = nn.relu(nn.Conv(features, kernel_size=(3, 3))(x))
-                x = nn.avg_pool(x, window_shape=(2, 2), strides=(2, 2))
-            x = nn.relu(nn.Dense(256)(x.reshape((x.shape[0], -1))))
-            return nn.Dense(10)(x)
-
-    model, optimizer = Network(), optax.sgd(0.1, momentum=0.9)
-    images, labels = normal(32, 28, 28, 1), jnp.arange(32) % 10
-    params = model.init(jax.random.PRNGKey(0), images)
-
-    def step(params, state, images, labels):
-        def loss(params):
-            logits = model.apply(params, images)
-            return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
-
-        value, gradient = jax.value_and_grad(loss)(params)
-        updates, state = optimizer.update(gradient, state)
-        return optax.apply_updates(params, updates), state, value
-
-    return step, (params, optimizer.init(params), images, labels)
-
-
-@program("flax")
-def linen_group_norm() -> Built:
-    """Flax Linen: a mixer of channels with group and instance norms, and no convolution."""
-    import flax.linen as nn
-
-    class Mixer(nn.Module):
-        @nn.compact
-        def __call__(self, x):
-            x = x + nn.Dense(16)(nn.gelu(nn.Dense(32)(nn.GroupNorm(4)(x))))
-            return nn.Dense(8)(nn.InstanceNorm()(x)).max((1, 2))
-
-    model, x = Mixer(), normal(2, 16, 16, 16)
-    params = model.init(jax.random.PRNGKey(0), x)
-    return model.apply, (params, x)
-
-
 @program("flax")
 def linen_half_decoder() -> Built:
     """Flax Linen: a decoder layer in bf16: rotary embeddings, grouped queries, SwiGLU."""
@@ -132,36 +85,6 @@ def haiku_resnet() -> Built:
     return lambda p, s, x: net.apply(p, s, None, x, False)[0], (params, state, x[:1])
 
 
-@program("dm-haiku")
-def haiku_vqvae() -> Built:
-    """Haiku: vector quantization with exponential moving averages, training."""
-    import haiku as hk
-
-    def network(x):
-        x = hk.Conv2D(8, 4, 2)(x)
-        found = hk.nets.VectorQuantizerEMA(8, 16, 0.25, 0.99)(x, is_training=True)
-        return hk.Conv2DTranspose(3, 4, 2)(found["quantize"]), found["loss"], found["perplexity"]
-
-    net = hk.transform_with_state(network)
-    x = normal(2, 8, 8, 3)
-    params, state = net.init(jax.random.PRNGKey(0), x)
-    return lambda p, s, x: net.apply(p, s, None, x), (params, state, x)
-
-
-@program("dm-haiku")
-def haiku_conv_lstm() -> Built:
-    """Haiku: a convolutional LSTM over a short film."""
-    import haiku as hk
-
-    def network(x):
-        core = hk.Conv2DLSTM((8, 8), 4, 3)
-        return hk.dynamic_unroll(core, x, core.initial_state(x.shape[1]))[0]
-
-    net = hk.without_apply_rng(hk.transform(network))
-    x = normal(4, 2, 8, 8, 3)
-    return net.apply, (net.init(jax.random.PRNGKey(0), x), x)
-
-
 @program("equinox")
 def equinox_ensemble() -> Built:
     """Equinox: an ensemble of perceptrons, made of keys in the program, on a batch."""
@@ -176,32 +99,3 @@ def equinox_ensemble() -> Built:
         return eqx.filter(models, eqx.is_array), outputs(models, x)
 
     return run, (jax.random.split(jax.random.PRNGKey(0), 4), normal(5, 6))
-
-
-@program("equinox")
-def equinox_stateful() -> Built:
-    """Equinox: batch norm and spectral norm with state, a GRU cell in a scan."""
-    import equinox as eqx
-
-    key = jax.random.PRNGKey(0)
-
-    class Network(eqx.Module):
-        norm: eqx.nn.BatchNorm
-        spectral: eqx.nn.SpectralNorm
-        cell: eqx.nn.GRUCell
-
-        def __init__(self):
-            self.norm = eqx.nn.BatchNorm(4, "batch", mode="batch")
-            linear = eqx.nn.Linear(4, 4, key=key)
-            self.spectral = eqx.nn.SpectralNorm(linear, "weight", key=key)
-            self.cell = eqx.nn.GRUCell(4, 6, key=key)
-
-        def __call__(self, xs, state):
-            mapped = {"in_axes": (0, None), "out_axes": (0, None)}
-            xs, state = jax.vmap(self.norm, axis_name="batch", **mapped)(xs, state)
-            xs, state = jax.vmap(self.spectral, **mapped)(xs, state)
-            return jax.lax.scan(lambda h, x: (self.cell(x, h),) * 2, jnp.zeros(6), xs)[1], state
-
-    model, state = eqx.nn.make_with_state(Network)()
-    params, static = eqx.partition(model, eqx.is_array)
-    return lambda p, s, x: eqx.combine(p, static)(x, s), (params, state, normal(5, 4))

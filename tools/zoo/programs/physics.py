@@ -8,23 +8,6 @@ import numpy as np
 
 from tools.zoo.program import Built, program
 
-PENDULUM = """
-<mujoco>
-  <option timestep="0.005"/>
-  <worldbody>
-    <body pos="0 0 1">
-      <joint name="shoulder" type="hinge" axis="0 1 0" damping="0.1"/>
-      <geom type="capsule" fromto="0 0 0 0 0 -0.5" size="0.05"/>
-      <body pos="0 0 -0.5">
-        <joint name="elbow" type="hinge" axis="0 1 0" damping="0.1"/>
-        <geom type="capsule" fromto="0 0 0 0 0 -0.5" size="0.05"/>
-      </body>
-    </body>
-  </worldbody>
-  <actuator><motor joint="elbow" ctrlrange="-1 1"/></actuator>
-</mujoco>
-"""
-
 BALL = """
 <mujoco>
   <option timestep="0.005" iterations="4" ls_iterations="4"/>
@@ -64,29 +47,13 @@ def brax_hopper_positional() -> Built:
     return _brax_step("hopper", "positional")
 
 
-@program("brax")
-def brax_policy() -> Built:
-    """The policy and value networks of PPO, with normalized observations and a drawn action."""
-    from brax.training.acme import running_statistics, specs
-    from brax.training.agents.ppo import networks
-
-    made = networks.make_ppo_networks(27, 8, running_statistics.normalize)
-    statistics = running_statistics.init_state(specs.Array((27,), jnp.dtype("float32")))
-    policy = made.policy_network.init(jax.random.PRNGKey(0))
-    infer = networks.make_inference_fn(made)
-
-    def act(params, observation, key):
-        return infer(params)(observation, key)
-
-    x = jnp.asarray(np.random.default_rng(0).normal(size=(16, 27)), jnp.float32)
-    return act, ((statistics, policy), x, jax.random.PRNGKey(1))
-
-
-def _mjx(text: str, steps: int) -> Built:
+@program("mujoco-mjx", needs=("mujoco",))
+def mjx_contacts() -> Built:
+    """Two steps of a ball and a box on the floor."""
     import mujoco
     from mujoco import mjx
 
-    model = mjx.put_model(mujoco.MjModel.from_xml_string(text))
+    model = mjx.put_model(mujoco.MjModel.from_xml_string(BALL))
     data = mjx.make_data(model)
 
     def run(qpos, qvel):
@@ -94,36 +61,11 @@ def _mjx(text: str, steps: int) -> Built:
             data = mjx.step(model, data)
             return data, data.qpos
 
-        return jax.lax.scan(step, data.replace(qpos=qpos, qvel=qvel), None, steps)[1]
+        return jax.lax.scan(step, data.replace(qpos=qpos, qvel=qvel), None, 2)[1]
 
     rng = np.random.default_rng(0)
     velocity = jnp.asarray(rng.normal(size=data.qvel.shape) * 0.1, jnp.float32)
     return run, (data.qpos, velocity)
-
-
-@program("mujoco-mjx", needs=("mujoco",))
-def mjx_pendulum() -> Built:
-    """Ten steps of a double pendulum."""
-    return _mjx(PENDULUM, 10)
-
-
-@program("mujoco-mjx", needs=("mujoco",))
-def mjx_contacts() -> Built:
-    """Two steps of a ball and a box on the floor."""
-    return _mjx(BALL, 2)
-
-
-@program("jax-md")
-def jax_md_lennard_jones() -> Built:
-    """Twenty steps of Nosé-Hoover dynamics of 64 Lennard-Jones particles."""
-    from jax_md import energy, simulate, space
-
-    displacement, shift = space.periodic(6.0)
-    potential = energy.lennard_jones_pair(displacement)
-    init, step = simulate.nvt_nose_hoover(potential, shift, 1e-3, 0.1)
-    grid = np.stack(np.meshgrid(*[np.arange(4) * 1.5] * 3), -1).reshape(-1, 3)
-    state = init(jax.random.PRNGKey(0), jnp.asarray(grid, jnp.float32), mass=1.0)
-    return lambda state: jax.lax.fori_loop(0, 20, lambda _, s: step(s), state).position, (state,)
 
 
 @program("jax-md")
@@ -155,24 +97,6 @@ def jax_cfd_navier_stokes() -> Built:
         density=1.0, viscosity=1e-3, dt=1e-2, grid=grid
     )
     return lambda v: jax.lax.fori_loop(0, 5, lambda _, v: step(v), v), (start,)
-
-
-@program("jax-cfd")
-def jax_cfd_spectral() -> Built:
-    """Five steps of Crank-Nicolson and RK4 for the spectral vorticity equation."""
-    from jax_cfd.base import grids
-    from jax_cfd.spectral import equations, time_stepping
-
-    grid = grids.Grid((32, 32), domain=((0, 2 * np.pi), (0, 2 * np.pi)))
-    equation = equations.NavierStokes2D(1e-3, grid, smooth=True)
-    step = time_stepping.crank_nicolson_rk4(equation, 1e-2)
-    field = np.random.default_rng(0).normal(size=(32, 32)).astype(np.float32)
-
-    def run(field):
-        spectrum = jax.lax.fori_loop(0, 5, lambda _, v: step(v), jnp.fft.rfftn(field))
-        return jnp.fft.irfftn(spectrum)
-
-    return run, (field,)
 
 
 @program("jaxlie")

@@ -14,28 +14,6 @@ def _banana(x):
     return -0.5 * (x[0] ** 2 + (x[1] - x[0] ** 2) ** 2)
 
 
-def _sampled(kernel, state, steps):
-    """The positions of a chain as a function of its key and first state."""
-
-    def run(key, state):
-        def step(state, key):
-            state, _ = kernel(key, state)
-            return state, state.position
-
-        return jax.lax.scan(step, state, jax.random.split(key, steps))[1]
-
-    return run, (jax.random.PRNGKey(0), state)
-
-
-@program("blackjax")
-def blackjax_nuts() -> Built:
-    """Five steps of the No-U-Turn sampler."""
-    import blackjax
-
-    sampler = blackjax.nuts(_banana, step_size=0.3, inverse_mass_matrix=jnp.ones(2))
-    return _sampled(sampler.step, sampler.init(jnp.asarray([0.5, 0.2])), 5)
-
-
 @program("blackjax")
 def blackjax_smc() -> Built:
     """One step of tempered sequential Monte Carlo with systematic resampling."""
@@ -93,25 +71,6 @@ def numpyro_nuts() -> Built:
     return run, (state, x, y)
 
 
-@program("numpyro")
-def numpyro_svi() -> Built:
-    """A step of stochastic variational inference with an automatic normal guide."""
-    import numpyro
-    from numpyro.infer import SVI, Trace_ELBO
-    from numpyro.infer.autoguide import AutoMultivariateNormal
-
-    x, y = normal(20, 3), normal(20, seed=1)
-    guide = AutoMultivariateNormal(_regression)
-    svi = SVI(_regression, guide, numpyro.optim.Adam(1e-2), Trace_ELBO())
-    state = svi.init(jax.random.PRNGKey(0), x, y)
-
-    def update(state, x, y):
-        state, loss = svi.update(state, x, y)
-        return loss, svi.get_params(state)
-
-    return update, (state, x, y)
-
-
 @program("distrax", needs=("tfp-nightly",))
 def distrax_flow() -> Built:
     """Density and samples of a chain of bijectors, masked couplings with rational splines."""
@@ -162,43 +121,6 @@ def tfp_distributions() -> Built:
 
     p = jnp.asarray(np.random.default_rng(2).uniform(0.05, 0.95, 16), jnp.float32)
     return densities, (normal(16), p, normal(3, 3, seed=1))
-
-
-@program("tfp-nightly")
-def tfp_special() -> Built:
-    """Special functions: Owen's T, Bessel ratios, Lambert's W, incomplete beta and their like."""
-    from tensorflow_probability.substrates import jax as tfp
-
-    m = tfp.math
-
-    def special(x, p):
-        return (
-            m.owens_t(x, p),
-            m.lambertw(p),
-            m.log_bessel_kve(1.5, p),
-            m.erfcx(x),
-            m.log1psquare(x),
-            m.lbeta(p, 2.0),
-            m.log_cosh(x),
-        )
-
-    p = jnp.asarray(np.random.default_rng(2).uniform(0.1, 3.0, 16), jnp.float32)
-    return special, (normal(16), p)
-
-
-@program("dynamax", needs=("tfp-nightly",))
-def dynamax_kalman() -> Built:
-    """The Kalman smoother of a linear Gaussian state-space model."""
-    from dynamax.linear_gaussian_ssm import LinearGaussianSSM
-
-    model = LinearGaussianSSM(3, 2)
-    params, _ = model.initialize(jax.random.PRNGKey(0))
-
-    def smooth(params, y):
-        found = model.smoother(params, y)
-        return found.marginal_loglik, found.smoothed_means, found.smoothed_covariances
-
-    return smooth, (params, normal(12, 2))
 
 
 @program("dynamax", needs=("tfp-nightly",))

@@ -39,12 +39,6 @@ def pgx_tic_tac_toe() -> Built:
 
 
 @program("pgx")
-def pgx_connect_four() -> Built:
-    """Four random games of connect four, ten moves."""
-    return _pgx("connect_four", 4, 10)
-
-
-@program("pgx")
 def pgx_go() -> Built:
     """A random game of Go on 9×9, four moves."""
     return _pgx("go_9x9", 1, 4)
@@ -88,12 +82,6 @@ def _gymnax(name: str, steps: int) -> Built:
 
 
 @program("gymnax")
-def gymnax_cart_pole() -> Built:
-    """Twenty random steps of the cart pole."""
-    return _gymnax("CartPole-v1", 20)
-
-
-@program("gymnax")
 def gymnax_pendulum() -> Built:
     """Twenty random steps of the pendulum."""
     return _gymnax("Pendulum-v1", 20)
@@ -105,10 +93,12 @@ def gymnax_asterix() -> Built:
     return _gymnax("Asterix-MinAtar", 10)
 
 
-def _jumanji(name: str, steps: int) -> Built:
+@program("jumanji")
+def jumanji_snake() -> Built:
+    """Five moves of Snake."""
     import jumanji
 
-    environment = jumanji.make(name)
+    environment = jumanji.make("Snake-v1")
 
     def play(key):
         state, _ = environment.reset(key)
@@ -118,27 +108,9 @@ def _jumanji(name: str, steps: int) -> Built:
             state, timestep = environment.step(state, action)
             return state, (timestep.reward, timestep.observation)
 
-        return jax.lax.scan(step, state, jax.random.split(key, steps))[1]
+        return jax.lax.scan(step, state, jax.random.split(key, 5))[1]
 
     return lambda key: jax.tree.leaves(play(key)), (jax.random.PRNGKey(0),)
-
-
-@program("jumanji")
-def jumanji_snake() -> Built:
-    """Five moves of Snake."""
-    return _jumanji("Snake-v1", 5)
-
-
-@program("jumanji")
-def jumanji_game_2048() -> Built:
-    """Five moves of 2048."""
-    return _jumanji("Game2048-v1", 5)
-
-
-@program("jumanji")
-def jumanji_tsp() -> Built:
-    """Five cities of the travelling salesman."""
-    return _jumanji("TSP-v1", 5)
 
 
 @program("xminigrid")
@@ -158,7 +130,9 @@ def xminigrid_steps() -> Built:
     return play, (jax.random.PRNGKey(0), jnp.asarray([0, 2, 1, 0, 0], jnp.int32))
 
 
-def _search(kind: str) -> Built:
+@program("mctx", sample=True)
+def mctx_muzero() -> Built:
+    """MuZero's tree search, twelve simulations."""
     import mctx
 
     actions = 4
@@ -176,8 +150,7 @@ def _search(kind: str) -> Built:
         root = mctx.RootFnOutput(
             prior_logits=embedding @ params["p"], value=embedding[:, 1], embedding=embedding
         )
-        policy = getattr(mctx, kind)
-        out = policy(params, key, root, recurrent, num_simulations=12)
+        out = mctx.muzero_policy(params, key, root, recurrent, num_simulations=12)
         return out.action, out.action_weights, out.search_tree.summary().value
 
     params = {
@@ -186,18 +159,6 @@ def _search(kind: str) -> Built:
         "p": normal(6, actions, seed=2),
     }
     return search, (params, jax.random.PRNGKey(0), normal(3, 6, seed=3))
-
-
-@program("mctx", sample=True)
-def mctx_muzero() -> Built:
-    """MuZero's tree search, twelve simulations."""
-    return _search("muzero_policy")
-
-
-@program("mctx")
-def mctx_gumbel_muzero() -> Built:
-    """Gumbel MuZero's tree search, twelve simulations."""
-    return _search("gumbel_muzero_policy")
 
 
 @program("rlax")
@@ -275,20 +236,16 @@ def flashbax_trajectories() -> Built:
     return use, (state, batch, jax.random.PRNGKey(0))
 
 
-def _evolution(name: str, generations: int) -> Built:
-    import evosax.algorithms as algorithms
+@program("evosax")
+def evosax_cma_es() -> Built:
+    """Four generations of CMA-ES."""
+    from evosax.algorithms import CMA_ES
 
-    kind = getattr(algorithms, name)
     center = jnp.zeros(6)
-    if name in ("DifferentialEvolution", "PSO"):
-        strategy = kind(population_size=16, solution=center)
-        start = (normal(16, 6), jnp.ones(16))
-    else:
-        strategy = kind(population_size=16, solution=center)
-        start = (center,)
+    strategy = CMA_ES(population_size=16, solution=center)
     parameters = strategy.default_params
 
-    def optimize(key, *start):
+    def optimize(key, start):
         def generation(state, key):
             ask, tell = jax.random.split(key)
             x, state = strategy.ask(ask, state, parameters)
@@ -296,25 +253,7 @@ def _evolution(name: str, generations: int) -> Built:
             state, _ = strategy.tell(tell, x, fitness, state, parameters)
             return state, fitness
 
-        state = strategy.init(key, *start, parameters)
-        return jax.lax.scan(generation, state, jax.random.split(key, generations))[1]
+        state = strategy.init(key, start, parameters)
+        return jax.lax.scan(generation, state, jax.random.split(key, 4))[1]
 
-    return optimize, (jax.random.PRNGKey(0), *start)
-
-
-@program("evosax")
-def evosax_cma_es() -> Built:
-    """Four generations of CMA-ES."""
-    return _evolution("CMA_ES", 4)
-
-
-@program("evosax")
-def evosax_open_es() -> Built:
-    """Eight generations of OpenAI's evolution strategy."""
-    return _evolution("Open_ES", 8)
-
-
-@program("evosax")
-def evosax_differential_evolution() -> Built:
-    """Eight generations of differential evolution."""
-    return _evolution("DifferentialEvolution", 8)
+    return optimize, (jax.random.PRNGKey(0), center)

@@ -64,26 +64,6 @@ def dynamiqs_lindblad() -> Built:
 
 
 @program("netket", x64=True)
-def netket_rbm() -> Built:
-    """A restricted Boltzmann machine's amplitudes and the local energies of an Ising chain."""
-    import netket as nk
-
-    hilbert = nk.hilbert.Spin(0.5, 8)
-    hamiltonian = nk.operator.IsingJax(hilbert, nk.graph.Chain(8), h=1.0)
-    model = nk.models.RBM(alpha=1, param_dtype=float)
-    sigma = hilbert.random_state(jax.random.PRNGKey(0), 6, dtype=float)
-    params = model.init(jax.random.PRNGKey(1), sigma)
-
-    def energies(params, sigma):
-        near, elements = hamiltonian.get_conn_padded(sigma)
-        psi = model.apply(params, sigma)
-        ratio = jnp.exp(model.apply(params, near) - psi[:, None])
-        return psi, jnp.sum(elements * ratio, -1)
-
-    return energies, (params, sigma)
-
-
-@program("netket", x64=True)
 def netket_metropolis() -> Built:
     """Sweeps of a Metropolis sampler of a complex Jastrow state."""
     import netket as nk

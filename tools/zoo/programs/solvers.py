@@ -14,35 +14,6 @@ def _spd(size: int) -> jax.Array:
     return a @ a.T + size * jnp.eye(size)
 
 
-def _lorenz(t, y, args):
-    sigma, rho, beta = args
-    x, y, z = y
-    return jnp.stack([sigma * (y - x), x * (rho - z) - y, x * y - beta * z])
-
-
-@program("diffrax")
-def diffrax_tsit5() -> Built:
-    """Tsit5 with adaptive steps on a Lorenz system, dense output at 20 times."""
-    import diffrax
-
-    def solve(y0, args):
-        solution = diffrax.diffeqsolve(
-            diffrax.ODETerm(_lorenz),
-            diffrax.Tsit5(),
-            0.0,
-            1.0,
-            0.01,
-            y0,
-            args,
-            saveat=diffrax.SaveAt(ts=jnp.linspace(0, 1, 20)),
-            stepsize_controller=diffrax.PIDController(rtol=1e-3, atol=1e-5),
-            max_steps=256,
-        )
-        return solution.ys
-
-    return solve, (jnp.ones(3), jnp.asarray([10.0, 28.0, 8 / 3]))
-
-
 @program("diffrax")
 def diffrax_kvaerno5() -> Built:
     """Kvaerno5, implicit, on Robertson's stiff reaction."""
@@ -111,24 +82,6 @@ def diffrax_sde_step() -> Built:
 
 
 @program("optimistix")
-def optimistix_levenberg_marquardt() -> Built:
-    """Levenberg-Marquardt fit of a decay's three parameters."""
-    import optimistix as optx
-
-    t = jnp.linspace(0, 4, 32)
-
-    def residuals(y, data):
-        return y[0] * jnp.exp(-y[1] * t) + y[2] - data
-
-    def fit(y, data):
-        solver = optx.LevenbergMarquardt(rtol=1e-4, atol=1e-4)
-        return optx.least_squares(residuals, solver, y, data, max_steps=64, throw=False).value
-
-    data = 2 * jnp.exp(-1.3 * t) + 0.5 + 0.01 * normal(32)
-    return fit, (jnp.asarray([1.0, 1.0, 0.0]), data)
-
-
-@program("optimistix")
 def optimistix_bfgs() -> Built:
     """BFGS on the Rosenbrock function."""
     import optimistix as optx
@@ -141,18 +94,6 @@ def optimistix_bfgs() -> Built:
         lambda y: optx.minimise(loss, solver, y, max_steps=128, throw=False).value,
         (jnp.asarray([0.8, 0.9, 0.7]),),
     )
-
-
-@program("lineax")
-def lineax_cg() -> Built:
-    """Conjugate gradients on a positive definite matrix."""
-    import lineax as lx
-
-    def solve(a, b):
-        operator = lx.MatrixLinearOperator(a, lx.positive_semidefinite_tag)
-        return lx.linear_solve(operator, b, lx.CG(rtol=1e-5, atol=1e-5), throw=False).value
-
-    return solve, (_spd(24), normal(24, seed=1))
 
 
 @program("lineax")
@@ -191,19 +132,6 @@ def jaxopt_lbfgs() -> Built:
     return lambda w, x, y: solver.run(w, x, y).params, (jnp.zeros(8), x, y)
 
 
-@program("jaxopt")
-def jaxopt_osqp() -> Built:
-    """A quadratic program with inequality constraints by OSQP."""
-    import jaxopt
-
-    solver = jaxopt.BoxOSQP(maxiter=200, tol=1e-3)
-
-    def solve(q, c, a, lower, upper):
-        return solver.run(None, (q, c), a, (lower, upper)).params.primal[0]
-
-    return solve, (_spd(6), normal(6), normal(4, 6), -jnp.ones(4), jnp.ones(4))
-
-
 @program("quadax", sample=True)
 def quadax_quadgk() -> Built:
     """Adaptive Gauss-Kronrod quadrature of a function with a parameter."""
@@ -216,17 +144,6 @@ def quadax_quadgk() -> Built:
         return value, info.err
 
     return integral, (jnp.float32(0.5), jnp.asarray([0.0, 3.0]))
-
-
-@program("quadax")
-def quadax_romberg() -> Built:
-    """Romberg integration of a peak."""
-    import quadax
-
-    def integral(a, interval):
-        return quadax.romberg(lambda x, a: 1 / (a + x**2), interval, (a,), 1e-4, 1e-4)[0]
-
-    return integral, (jnp.float32(0.3), jnp.asarray([-1.0, 1.0]))
 
 
 @program("interpax", sample=True)

@@ -23,24 +23,6 @@ def transformers_bert() -> Built:
 
 
 @program("transformers")
-def transformers_llama() -> Built:
-    """Transformers (Flax): Llama with grouped queries, two layers."""
-    import transformers
-
-    config = transformers.LlamaConfig(
-        vocab_size=64,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=16,
-    )
-    model = transformers.FlaxLlamaForCausalLM(config, input_shape=(1, 8), seed=0)
-    return lambda p, i: model(i, params=p).logits, (model.params, tokens(2, 8, bound=64))
-
-
-@program("transformers")
 def transformers_wav2vec2() -> Built:
     """Transformers (Flax): Wav2Vec2 on a short wave."""
     import transformers
