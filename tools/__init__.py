@@ -3,6 +3,7 @@
 `python -m tools.NAME --help` explains each of them.
 """
 
+import argparse
 import json
 import os
 import signal
@@ -28,6 +29,15 @@ def example_names() -> list[str]:
 def words(text: str) -> tuple[str, ...]:
     """The parts of a comma-separated option."""
     return tuple(filter(None, text.split(",")))
+
+
+def command_line(tool: str, doc: str | None) -> argparse.ArgumentParser:
+    """The parser of `python -m tools.TOOL`. Its help begins with the docstring of the module."""
+    return argparse.ArgumentParser(
+        prog=f"python -m tools.{tool}",
+        description=doc,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 _WRITTEN = "<!-- What follows is written by a tool. -->\n"

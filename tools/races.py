@@ -23,7 +23,6 @@ THREADS = (2, 8)
 ROWS, UPDATES, WIDTH = 1_000, 200_000, 64
 SHORT = 8
 """Elements of a row that is written in order, one after the other."""
-WORDS, TOKENS = 5_000, 32_768
 
 
 def _numbers(*shape: int) -> np.ndarray:
@@ -35,14 +34,6 @@ def _indices(count: int, bound: int) -> np.ndarray:
     rng = np.random.default_rng(count)
     common = rng.integers(0, 3, count)
     return np.where(rng.random(count) < 0.1, common, rng.integers(0, bound, count)).astype(np.int32)
-
-
-def _segment_sum(x: jax.Array, i: jax.Array) -> jax.Array:
-    return jax.ops.segment_sum(x, i, ROWS)
-
-
-def _embedding_gradient(words: jax.Array, tokens: jax.Array, upstream: jax.Array) -> jax.Array:
-    return jax.grad(lambda table: (table[tokens] * upstream).sum())(words)
 
 
 def _windows(table: jax.Array, i: jax.Array, updates: jax.Array) -> jax.Array:
@@ -88,7 +79,6 @@ BLOCK_ROWS = 1_000
 POINTS = 1_000_000
 
 CASES = {
-    "segment_sum": Case(_segment_sum, lambda: (_numbers(UPDATES, WIDTH), _indices(UPDATES, ROWS))),
     "at_set": Case(lambda x, i, u: x.at[i].set(u), _rows, ("ScatterElements",)),
     "at_set_unlike": Case(_unlike, lambda: _rows(_numbers(UPDATES, SHORT)), ("ScatterElements",)),
     "at_add": Case(lambda x, i, u: x.at[i].add(u), _rows),
@@ -108,10 +98,6 @@ CASES = {
     "windows": Case(
         _windows,
         lambda: (_numbers(ROWS, 8), _indices(UPDATES, ROWS), _numbers(UPDATES, 3, 8)),
-    ),
-    "embedding_gradient": Case(
-        _embedding_gradient,
-        lambda: (_numbers(WORDS, WIDTH), _indices(TOKENS, WORDS), _numbers(TOKENS, WIDTH)),
     ),
     "points": Case(
         lambda x, i, u: x.at[i, i // 2].add(u),

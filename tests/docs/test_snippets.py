@@ -156,8 +156,20 @@ def check_output(block: Block, printed: str, blocks: list[Block], page: Path) ->
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
-    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose):
-        assert "://" in link or (page.parent / link).exists(), f"{name_of(page)}: {link}"
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if "://" in link:
+            continue
+        name, _, heading = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), f"{name_of(page)}: {link}"
+        if heading and target.suffix == ".md":
+            assert heading in anchors_of(target), f"{name_of(page)}: {link}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    """What links to the headings of a page lead to, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", BLOCK.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
 
 def test_the_index_lists_every_page() -> None:

@@ -11,7 +11,6 @@ if an error exceeds both 5 units and twice XLA's error, and `functions` gives no
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
@@ -19,7 +18,7 @@ import jax
 import numpy as np
 import onnxruntime
 
-from tools import ROOT, write_page
+from tools import ROOT, command_line, write_page
 from tools.accuracy.functions import FUNCTIONS, NOTES
 from tools.accuracy.measure import Measurement, measure
 
@@ -57,9 +56,7 @@ def lines(names: Sequence[str], dtypes: Sequence[str]) -> Iterator[tuple[str, bo
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.accuracy", description=__doc__.partition("\n")[0] if __doc__ else None
-    )
+    parser = command_line("accuracy", __doc__)
     parser.add_argument("--only", default="*", help="patterns of functions, with commas")
     parser.add_argument("--dtypes", default=",".join(DTYPES), help="element types, with commas")
     parser.add_argument("--write", action="store_true", help=f"write {TABLE.name}")

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import ModuleType
 
-from tools import ROOT, environment
+from tools import ROOT, command_line, environment
 from tools.bench.benchmark import Benchmark
 from tools.bench.page import line, mean_ratio, write
 
@@ -94,11 +94,7 @@ def run(group: str, given: argparse.Namespace) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.bench",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line("bench", __doc__)
     add = parser.add_argument
     add("names", nargs="*", help=f"groups ({', '.join(GROUPS)}), benchmarks or patterns of them")
     add("--write", action="store_true", help="the rows into their page; other rows stay")

@@ -26,7 +26,7 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tools import words
+from tools import command_line, words
 from tools.conformance.known import judge, read_known, side_of, vanished
 from tools.conformance.outcome import STATUSES, Case, Outcome
 from tools.conformance.pool import Pool, list_cases
@@ -63,11 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.conformance",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line("conformance", __doc__)
     add = parser.add_argument
     add("--set", choices=SETS, help="a named set of groups (and dtypes)")
     add("--groups", type=words, help="comma-separated fnmatch patterns of group names")

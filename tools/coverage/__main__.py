@@ -6,7 +6,6 @@ registry and the limitations. ``--render`` renders the existing record.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from tools import ROOT, environment, write_page
+from tools import ROOT, command_line, environment, write_page
 from tools.coverage.page import PAGE, RECORD, page_of, record_of
 
 TESTS = ("tests/ops", "tests/lowering")
@@ -37,9 +36,7 @@ def record(tests: list[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.coverage", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = command_line("coverage", __doc__)
     parser.add_argument("--render", action="store_true", help="render the existing record")
     parser.add_argument("tests", nargs="*", help=f"default: {' '.join(TESTS)}")
     given = parser.parse_args()

@@ -8,7 +8,6 @@ of other versions is reported, but not compared.
 
 from __future__ import annotations
 
-import argparse
 import platform
 import re
 import sys
@@ -18,7 +17,7 @@ from pathlib import Path
 import jax
 from jax.extend import source_info_util
 
-from tools import ROOT
+from tools import ROOT, command_line
 from tools.examples import FOLDER as EXAMPLES
 from tools.examples import Example, load_all
 
@@ -75,9 +74,7 @@ def difference(path: Path, text: str) -> str | None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.examples", description=__doc__.partition("\n")[0] if __doc__ else None
-    )
+    parser = command_line("examples", __doc__)
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     options = parser.parse_args()
 

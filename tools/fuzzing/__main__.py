@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 
+from tools import command_line
 from tools.conformance.outcome import Outcome, one_line
 from tools.conformance.pool import Pool
 from tools.fuzzing.generate import FAMILIES, case_name
@@ -40,11 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.fuzzing",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line("fuzzing", __doc__)
     add = parser.add_argument
     add("--family", choices=FAMILIES, default="mixed", help="what the programs consist of")
     add("--count", type=int, default=500, metavar="N", help="programs (500)")

@@ -66,7 +66,6 @@ class Builder:
         isolated: Whether one of them is a function.
         trips: How often the block in the making runs, at most.
         body: The steps that blocks consist of, with weights.
-        is_small: Whether most arrays have one element.
     """
 
     def __init__(self, rng: random.Random, exact: bool) -> None:
@@ -82,11 +81,9 @@ class Builder:
         self.isolated = False
         self.trips = 1
         self.body: Steps = {}
-        self.is_small = False
 
     def program(self) -> Program:
-        """Everything built, with every value that a step computed a result; of small programs only
-        what no step reads, as a runtime fuses nodes around values that are no results."""
+        """Everything built, with every value that a step computed a result."""
         steps = sorted(self.steps, key=lambda step: bool(step.name))
         program = Program(tuple(steps), dict(self.values), ())
         outputs = [
@@ -94,9 +91,6 @@ class Builder:
             for index in program.computed()
             if program.producers[index].name not in ("constant", "iota")
         ]
-        if self.is_small:
-            read = {index for step in steps for index in step.operands}
-            outputs = [index for index in outputs if index not in read]
         return program.restricted(outputs)
 
     def attempt(self, make: Callable[[Builder], None]) -> bool:
@@ -220,9 +214,8 @@ class Builder:
     def shape(self, rank: int | None = None) -> tuple[int, ...]:
         """A random shape."""
         if rank is None:
-            ranks = [0, 0, 0, 1, 1, 2] if self.is_small else [0, 1, 1, 2, 2, 2, 3, 3, 4]
-            rank = self.rng.choice(ranks)
-        extents = [1, 1, 1, 1, 2] if self.is_small else [1, 1, 2, 2, 3, 3, 4, 5, 8]
+            rank = self.rng.choice([0, 1, 1, 2, 2, 2, 3, 3, 4])
+        extents = [1, 1, 2, 2, 3, 3, 4, 5, 8]
         if self.rng.random() < 0.06:
             extents.append(0)
         shape = tuple(self.rng.choice(extents) for _ in range(rank))

@@ -1,13 +1,10 @@
-"""Elementwise steps, those of CHLO among them, and formulas that runtimes fuse."""
+"""Elementwise steps, those of CHLO among them."""
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from tools.fuzzing.builder import Builder, Steps, Unsuitable, fits
 from tools.fuzzing.elements import (
@@ -23,7 +20,7 @@ from tools.fuzzing.elements import (
     WIDTH,
     integer_range,
 )
-from tools.fuzzing.program import Grid, Made, Quality, Type, Value, comparing, ints, together
+from tools.fuzzing.program import Grid, Quality, Type, Value, comparing, together
 
 REAL = INTEGERS + COMMON_FLOATS
 NUMBERS = REAL + COMPLEX
@@ -131,7 +128,7 @@ OPS: Steps = {
     Op(f"abs sign {_OF_BOTH}", COMPLEX, 1, rounds=True, quality=_BITS): 1,
     Op("is_finite", COMMON_FLOATS, 1, result="i1"): 1,
 }
-CHLO_OPS: Steps = {
+CHLO_STEPS: Steps = {
     Op(_CHLO, COMMON_FLOATS, 1, rounds=True, quality=_BITS): 5,
     Op("chlo.digamma chlo.lgamma", COMMON_FLOATS, 1, rounds=True, quality=_BITS, scale=1.0): 1,
     Op(_CHLO_OF_BOTH, COMPLEX, 1, rounds=True, quality=_BITS): 1,
@@ -277,129 +274,6 @@ def reduce_precision(b: Builder) -> None:
     b.step("reduce_precision", [x], [made], text)
 
 
-# -- broadcasting ops of CHLO ----------------------------------------------------------------------
-
-_BINARY = {
-    **{
-        n: op.elements
-        for op in OPS
-        if isinstance(op, Op) and op.operands == 2
-        for n in op.names.split()
-    },
-    **_DIVISIONS,
-    "multiply": NUMBERS,
-    "power": COMMON_FLOATS,
-    "compare": NUMBERS + BOOL,
-    "complex": ("f32", "f64"),
-}
-
-
-def broadcast(b: Builder) -> None:
-    """A binary op of two shapes, the axes of the one being the last ones of the other."""
-    name = b.rng.choice(list(_BINARY))
-    shape = b.shape(b.rng.choice([0, 1, 2, 2, 3]))
-    rank = b.rng.randint(0, len(shape))
-    # XLA takes no other axes.
-    axes = list(range(len(shape) - rank, len(shape)))
-    element = b.rng.choice(_BINARY[name])
-    few, many = (
-        tuple(1 if b.rng.random() < 0.3 else extent for extent in extents)
-        for extents in ([shape[axis] for axis in axes], shape)
-    )
-    x, y = (_side(b, name, Type(element, extents)) for extents in (many, few))
-    if b.rng.random() < 0.5:
-        x, y = y, x
-    texts = [f"broadcast_dimensions = {ints(axes)}"] if b.rng.random() < 0.4 else []
-    if name == "compare":
-        text = comparing(_direction(b, element), element).replace("stablehlo", "chlo")
-        texts += text.split(", ")[: b.rng.choice([1, 2, 2])]
-    made = _broadcast(b, name, x, y, np.broadcast_shapes(many, few))
-    b.step(f"chlo.broadcast_{name}", [x, y], [made], ", ".join(texts))
-
-
-def _side(b: Builder, name: str, type_: Type) -> Value:
-    if name in _DIVISIONS:  # Newer XLA takes x / x for 1 without a look at x.
-        return away_from_edges(b, b.leaf(type_))
-    x = b.like(type_)
-    return x if name in ("compare", "add", "subtract") else away_from_edges(b, x)
-
-
-def _broadcast(b: Builder, name: str, x: Value, y: Value, shape: Sequence[int]) -> Made:
-    element = x.type.element
-    if name == "complex":
-        quality, grid, _ = together(x, y)
-        return Type(f"complex<{element}>", tuple(shape)), quality, grid
-    inexact = name in _DIVISIONS or name in arithmetic.names.split()
-    made = "i1" if name == "compare" else element
-    return b.result(made, shape, grid_of(name, x, y), inexact=inexact)
-
-
-# -- formulas --------------------------------------------------------------------------------------
-
-_OPERATORS = {
-    ast.Add: "add",
-    ast.Sub: "subtract",
-    ast.Mult: "multiply",
-    ast.Div: "divide",
-    ast.USub: "negate",
-}
-_FORMULAS = (
-    "1 / x * y",
-    "1 / (1 + exponential(-x))",
-    "x * logistic(x)",
-    "x * (1 / (1 + exponential(-(1.702 * x))))",
-    "(0.5 * x) * (1 + tanh(0.7978845608 * (x + (x * (x * x)) * 0.044715)))",
-    "(x * rsqrt(x * x + 0.01)) * y",
-)
-"""Activations and norms of their parts."""
-
-
-def formula(b: Builder) -> None:
-    """One of them, of moderate numbers; often with more axes of 1, beside others."""
-    if b.depth or b.exact:
-        raise Unsuitable
-    x = b.operand(["f32", "f32", "f64"], quality=Quality.BITS, moderate=True)
-    y = b.like(x.type, Quality.BITS, moderate=True)
-    tree = ast.parse(b.rng.choice(_FORMULAS), mode="eval").body
-    result = _computed(b, tree, {"x": x, "y": y})
-    if b.rng.random() < 0.7:
-        type_ = Type(x.type.element, (1,) * b.rng.choice([1, 1, 2]) + x.type.shape)
-        result = _rounded(b, "reshape", [result], type_)
-        if b.rng.random() < 0.5:
-            other = b.like(type_, moderate=True)
-            joined = Type(type_.element, (2, *type_.shape[1:]))
-            _rounded(b, "concatenate", [result, other], joined, "dimension = 0 : i64")
-
-
-def _rounded(
-    b: Builder, name: str, operands: Sequence[Value], type_: Type, text: str = ""
-) -> Value:
-    made = [(type_, Quality.CLOSE, None)]
-    return b.step(name, operands, made, text, scale=8, moderate=True)[0]
-
-
-def _computed(b: Builder, tree: ast.expr, known: dict[str, Value]) -> Value:
-    """An expression; numbers are constants or broadcast ones."""
-    type_ = known["x"].type
-    match tree:
-        case ast.Name():
-            return known[tree.id]
-        case ast.Constant():
-            scalar = b.rng.random() < 0.5
-            number = np.array(tree.value)
-            made = b.given(Type(type_.element, ()) if scalar else type_, number, constant=True)
-            return b.spread(made, type_) if made.type != type_ else made
-        case ast.UnaryOp():
-            name, parts = _OPERATORS[type(tree.op)], [tree.operand]
-        case ast.BinOp():
-            name, parts = _OPERATORS[type(tree.op)], [tree.left, tree.right]
-        case ast.Call(func=ast.Name()):
-            name, parts = tree.func.id, tree.args
-        case _:
-            raise ValueError(ast.unparse(tree))
-    return _rounded(b, name, [_computed(b, part, known) for part in parts], type_)
-
-
 STEPS: Steps = {
     **OPS,
     division: 4,
@@ -411,4 +285,3 @@ STEPS: Steps = {
     complex_parts: 2,
     reduce_precision: 1,
 }
-CHLO_STEPS: Steps = {**CHLO_OPS, broadcast: 6}

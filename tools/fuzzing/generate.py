@@ -30,14 +30,12 @@ class Family:
         most: Steps of the longest one.
         body: What their blocks consist of.
         deepest: How many blocks may be in each other.
-        is_small: Whether most arrays have one element.
     """
 
     steps: Steps
     most: int
     body: Steps = field(default_factory=dict)
     deepest: int = 3
-    is_small: bool = False
 
 
 def _once(module: ModuleType, names: str) -> Steps:
@@ -63,16 +61,6 @@ _REDUCTIONS: Steps = {
     **_once(movement, "broadcast_in_dim reshape"),
     elementwise.convert: 2,
 }
-_SCALARS: Steps = {
-    elementwise.formula: 6,
-    elementwise.arithmetic: 2,
-    elementwise.transcendental: 2,
-    elementwise.division: 1,
-    movement.reshape: 3,
-    movement.concatenate: 3,
-    movement.broadcast_in_dim: 2,
-    movement.slice_: 1,
-}
 _BRANCHES = {branches.case: 40, branches.if_: 30, branches.call: 2, loops.while_: 15}
 FAMILIES: Mapping[str, Family] = {
     "mixed": Family(
@@ -88,7 +76,6 @@ FAMILIES: Mapping[str, Family] = {
     "indexing": Family(_INDEXING, 8),
     "chlo": Family(_CHLO, 8),
     "reductions": Family(_REDUCTIONS, 8),
-    "scalars": Family(_SCALARS, 12, is_small=True),
     "loops": Family(loops.STEPS, 4, loops.BODY),
     "branches": Family({**loops.BODY, **_BRANCHES}, 4, {**loops.BODY, **_BRANCHES}, deepest=4),
 }
@@ -110,7 +97,6 @@ def generate(name: str) -> Program:
     rng = random.Random(seed)
     builder = Builder(rng, exact=bool(seed % 2))
     builder.body, builder.deepest = chosen.body, chosen.deepest
-    builder.is_small = chosen.is_small
     count = rng.randint(1, chosen.most if builder.exact else chosen.most // 2)
     made = 0
     while made < count:

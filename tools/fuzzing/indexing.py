@@ -1,4 +1,4 @@
-"""gather, dynamic_slice, dynamic_update_slice, scatter, select_and_scatter."""
+"""gather, dynamic_slice, dynamic_update_slice, scatter."""
 
 from __future__ import annotations
 

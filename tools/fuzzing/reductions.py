@@ -1,4 +1,4 @@
-"""reduce, reduce_window and select_and_scatter."""
+"""reduce and reduce_window."""
 
 from __future__ import annotations
 
@@ -230,44 +230,4 @@ def composition(b: Builder) -> None:
     b.step(name, [x, y, *inits], made, text, _COMPOSITION.format(x=element))
 
 
-def select_and_scatter(b: Builder) -> None:
-    # Of equal elements XLA selects one in an order of its own, which changes with the padding.
-    x = _distinct(b, Type(b.rng.choice(INTEGERS + COMMON_FLOATS), b.shape(b.rng.choice([1, 2, 3]))))
-    sizes, strides, padding, counts = [], [], [], []
-    for extent in x.type.shape:
-        size = b.rng.randint(1, max(1, extent))
-        sizes.append(size)
-        strides.append(b.rng.choice([1, 1, 2, 3, size]))
-        padding.append([b.rng.choice([0, 0, min(1, size - 1), size - 1]) for _ in range(2)])
-        room = extent + sum(padding[-1]) - size
-        counts.append(room // strides[-1] + 1 if room >= 0 else 0)
-    windows = math.prod(counts)
-    combiner = b.rng.choice(["add", "add", "maximum"])
-    source = b.like(Type(x.type.element, tuple(counts)), moderate=True)
-    element = x.type.element
-    start = b.scalar(element, neutral(combiner, element))
-    grid = combined_grid(combiner, element, source.grid, windows) if combiner == "add" else None
-    made = b.result(element, x.type.shape, grid, inexact=combiner == "add")
-    direction = b.rng.choice(["GE", "GE", "LE", "GT"])
-    chosen = (
-        f"  ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):\n"
-        f"    %c = stablehlo.compare {direction}, %a, %b : (tensor<{element}>, tensor<{element}>)"
-        " -> tensor<i1>\n    stablehlo.return %c : tensor<i1>"
-    )
-    text = (
-        f"window_dimensions = {ints(sizes)}, window_strides = {ints(strides)},"
-        f" padding = dense<{padding}> : tensor<{len(sizes)}x2xi64>"
-    )
-    region = f"{chosen}\n  }}, {{\n{body([combiner], [element])}"
-    scale = MODERATE * (windows + 1)
-    b.step("select_and_scatter", [x, source, start], [made], text, region, scale=scale)
-
-
-def _distinct(b: Builder, type_: Type) -> Value:
-    """Small natural numbers, no two of which are equal."""
-    count = math.prod(type_.shape)
-    array = np.array(b.rng.sample(range(count), count)).reshape(type_.shape)
-    return b.given(type_, array, Grid(count, 0) if type_.element in COMMON_FLOATS else None)
-
-
-STEPS = {reduce: 5, arg_extreme: 2, reduce_window: 3, composition: 2, select_and_scatter: 1}
+STEPS = {reduce: 5, arg_extreme: 2, reduce_window: 3, composition: 2}

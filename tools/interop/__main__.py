@@ -15,9 +15,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from tools import ROOT, example_names, write_page
+from tools import ROOT, command_line, example_names, write_page
 from tools.interop.checks import TOOLS
-from tools.interop.known import REASONS, reason_of
+from tools.interop.known import reason_of
 from tools.interop.run import apply
 
 Results = Mapping[str, Mapping[str, str]]
@@ -42,11 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.interop",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line("interop", __doc__)
     add = parser.add_argument
     add("programs", nargs="*", help="names of examples; default: all")
     add("--tools", nargs="+", choices=TOOLS, metavar="TOOL", help=f"of {', '.join(TOOLS)}")
@@ -64,17 +60,15 @@ def page(results: Results) -> str:
         cells = [f"`{tool}`", _version(tool), f"{len(found) - failed} of {len(found)}"]
         text += f"| {' | '.join([*cells, str(failed or '')])} |\n"
     text += "\n## Failures\n\n| tool | reason | examples |\n| --- | --- | --- |\n"
-    for (tool, reason), programs in _failures(results).items():
+    failures = sorted(_failures(results).items(), key=lambda item: names.index(item[0][0]))
+    for (tool, reason), programs in failures:
         text += f"| `{tool}` | {reason or 'unknown'} | {', '.join(programs)} |\n"
     return text
 
 
 def _failures(results: Results) -> dict[tuple[str, str], list[str]]:
-    """The programs by tool and reason, also of reasons that no example meets."""
-    found: dict[tuple[str, str], list[str]] = {
-        (reason.tool, reason.text): []
-        for reason in sorted(REASONS, key=lambda reason: list(TOOLS).index(reason.tool))
-    }
+    """The programs by tool and reason."""
+    found: dict[tuple[str, str], list[str]] = {}
     for program, result in results.items():
         for tool, problem in result.items():
             if problem:

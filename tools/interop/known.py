@@ -26,10 +26,6 @@ class Reason:
     text: str
 
 
-_LARGE_BODY_CONSTANTS = (
-    "It does not look into bodies for initializers of the main graph. Constants of 4 KB "
-    "and more that several graphs read are such initializers."
-)
 _BITCAST = (
     "It changes the type on one side of a BitCast only. (TopK needs BitCast for NaN's order.)"
 )
@@ -49,18 +45,6 @@ REASONS: Sequence[Reason] = (
         "diffusion kalman kalman_smoother pca",
         "It follows only the inputs that a node names, and drops nodes whose values "
         "only bodies read.",
-    ),
-    Reason(
-        "onnx.compose",
-        "is not output of any previous nodes",
-        "",
-        _LARGE_BODY_CONSTANTS,
-    ),
-    Reason(
-        "onnx.utils.extract_model",
-        "is not output of any previous nodes",
-        "",
-        _LARGE_BODY_CONSTANTS,
     ),
     Reason(
         "onnx.reference",
@@ -100,30 +84,10 @@ REASONS: Sequence[Reason] = (
         "With `keep_io_types=True`, bodies read an input of the model as float still, "
         "among nodes of float16.",
     ),
-    Reason(
-        COMMON,
-        "",
-        "beam_search knn",
-        _BITCAST,
-    ),
-    Reason(
-        TRANSFORMERS,
-        "",
-        "beam_search knn",
-        _BITCAST,
-    ),
-    Reason(
-        COMMON,
-        "",
-        "euler_2d",
-        _NODES_OF_BODIES_THAT_STAY_FLOAT,
-    ),
-    Reason(
-        TRANSFORMERS,
-        "",
-        "euler_2d sod",
-        _NODES_OF_BODIES_THAT_STAY_FLOAT,
-    ),
+    Reason(COMMON, "", "beam_search knn", _BITCAST),
+    Reason(TRANSFORMERS, "", "beam_search knn", _BITCAST),
+    Reason(COMMON, "", "euler_2d", _NODES_OF_BODIES_THAT_STAY_FLOAT),
+    Reason(TRANSFORMERS, "", "euler_2d sod", _NODES_OF_BODIES_THAT_STAY_FLOAT),
     Reason(
         COMMON,
         "MLFloat16 data type is not supported with Scatter",

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from tools import ROOT, write_page
+from tools import ROOT, command_line, write_page
 from tools.conformance.pool import WorkerDied, WorkerHangs
 from tools.model_mutation import programs
 from tools.model_mutation.results import Result, described, page, share, table
@@ -27,11 +27,7 @@ from tools.model_mutation.run import results
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.model_mutation",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line("model_mutation", __doc__)
     add_option = parser.add_argument
     add_option("--models", nargs="*", default=[], help="names or patterns of programs")
     add_option("--count", type=int, default=40, help="valid mutants of each program (40)")

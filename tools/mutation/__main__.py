@@ -28,7 +28,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools import ROOT, write_page
+from tools import ROOT, command_line, write_page
 from tools.mutation.generate import mutants_of, sample
 from tools.mutation.mutant import Mutant
 from tools.mutation.project import SURVIVED, Equivalents, Project, Verdict, Verdicts
@@ -36,11 +36,7 @@ from tools.mutation.running import Selection, judge, preload, record
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.mutation",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line("mutation", __doc__)
     add = parser.add_argument
     add("--path", action="append", default=[], help="only this file or folder (may be repeated)")
     add("--function", action="append", default=[], help="only in functions with this name")

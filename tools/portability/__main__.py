@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hlo2onnx.runtime.adapters.installed import Name
-from tools import ROOT, example_names, write_page
+from tools import ROOT, command_line, example_names, write_page
 from tools.portability.page import page
 from tools.portability.run import RIGHT, Result, tried
 from tools.probe.environments import CACHE, start
@@ -60,11 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.portability",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line("portability", __doc__)
     add = parser.add_argument
     add("programs", nargs="*", help="names of examples; default: all")
     add("--runtimes", nargs="*", help=f"default: {', '.join(RUNTIMES)}")

@@ -35,7 +35,7 @@ from hlo2onnx.runtime.adapters.installed import KINDS, Name
 from hlo2onnx.targets import target
 from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.target import MIN_OPSET
-from tools import ROOT
+from tools import ROOT, command_line
 from tools.probe import table as kernel_table
 from tools.probe.environments import CACHE, start
 from tools.probe.flag_trials import has_flag, measured_flags
@@ -90,9 +90,7 @@ def table_of(prober: Prober, name: Name, known: Mapping[str, Any]) -> dict[str, 
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.probe", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = command_line("probe", __doc__)
     add = parser.add_argument
     add("--runtime", default="ort-cpu", help=f"one of {', '.join(KINDS)}, perhaps with @VERSION")
     add("--environments", type=Path, default=CACHE, help="where to make them (%(default)s)")

@@ -9,7 +9,6 @@ our models with them: the same architecture in the same runtime.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import torch
 
+from tools import command_line
 from tools.twins.images import UNet, ViT, mobilenet, resnet18
 from tools.twins.sequences import Decoder, Gpt2, Gpt2Decode, Tagger
 
@@ -73,9 +73,7 @@ def export(name: str, folder: Path, opset: int) -> Path:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.twins", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = command_line("twins", __doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", help="twins; default: all")
     parser.add_argument("--opset", type=int, help="default: the one that is fastest in ORT")

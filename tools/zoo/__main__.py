@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from tools import command_line
 from tools.zoo.environments import environment_of, make
 from tools.zoo.page import write_page
 from tools.zoo.program import Program, load_all
@@ -80,11 +81,7 @@ def _is_chosen(item: Program, given: argparse.Namespace) -> bool:
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.zoo",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line("zoo", __doc__)
     add = parser.add_argument
     add("programs", nargs="*", help="names, packages or patterns of them; default: all")
     add("--list", action="store_true", help="print the programs")

@@ -1,9 +1,17 @@
-"""The API reference: a page for each module of hlo2onnx, made of its docstrings by pdoc."""
+"""Writes the API reference as a web site: a page for each module, made of its docstrings by pdoc.
+
+    python -m tools.docs [FOLDER]      by default into build/docs
+
+Exit code: 0; 1 if pdoc warns.
+"""
 
 from __future__ import annotations
 
 import pkgutil
+import shutil
+import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import pdoc.doc
@@ -11,6 +19,25 @@ import pdoc.render
 
 import hlo2onnx
 import hlo2onnx.runtime
+from tools import ROOT, command_line
+
+DEFAULT = ROOT / "build" / "docs"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Writes the site and prints the warnings."""
+    parser = command_line("docs", __doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=DEFAULT, help="default: build/docs")
+    folder = parser.parse_args(argv).folder
+    own = folder / "hlo2onnx.html"
+    if folder.exists() and any(folder.iterdir()) and not own.exists():
+        parser.error(f"{folder} holds something else than this documentation")
+    shutil.rmtree(folder, ignore_errors=True)
+    found = write_reference(folder)
+    for warning in found:
+        print(f"warning: {warning}", file=sys.stderr)
+    print(f"{len(module_names())} pages in {folder}: {folder / 'index.html'}")
+    return 1 if found else 0
 
 
 def module_names() -> list[str]:
@@ -38,3 +65,7 @@ def write_reference(folder: Path) -> list[str]:
         (folder / "index.html").write_text(index, encoding="utf-8")
         (folder / "search.js").write_text(pdoc.render.search_index(modules), encoding="utf-8")
     return [f"{item.category.__name__}: {item.message}" for item in caught]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
