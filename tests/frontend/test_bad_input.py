@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +11,11 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from processes import environment
 
 import hlo2onnx
 from hlo2onnx import LoadError, TranslationError, UsageError, cli
-from hlo2onnx.frontend.files import from_module
 from hlo2onnx.frontend.mlir import untrusted as parse_in_subprocess
-from hlo2onnx.frontend.mlir.context import parse_module
 from hlo2onnx.frontend.mlir.untrusted import is_harmless
-from hlo2onnx.options import Options
-from hlo2onnx.pipeline import run_stages
 
 GOOD = "func.func @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }"
 
@@ -245,86 +236,3 @@ def test_reader_that_does_not_finish(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parse_in_subprocess, "SECONDS", 0.001)
     with pytest.raises(LoadError, match="does not finish"):
         hlo2onnx.translate(ARTIFACT)
-
-
-# -- flipped bits -------------------------------------------------------------------------------
-
-FLIPS = 100
-
-
-def flipped(content: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """Copies of the content, each with one bit wrong, or a few."""
-    source = random.Random(seed)
-    for _ in range(count):
-        copy = bytearray(content)
-        for _ in range(source.choice([1, 1, 1, 2, 8])):
-            copy[source.randrange(len(copy))] ^= 1 << source.randrange(8)
-        yield bytes(copy)
-
-
-READER = """
-import base64, signal, sys
-from hlo2onnx.errors import LoadError
-from hlo2onnx.frontend.mlir.untrusted import rewrite
-for line in sys.stdin:
-    signal.alarm(2)
-    try:
-        print(base64.b64encode(rewrite(base64.b64decode(line), "it")).decode(), flush=True)
-    except LoadError:
-        print("refused", flush=True)
-    except (RuntimeError, ValueError, TypeError):
-        print("failed", flush=True)
-"""
-"""What the child of `isolated` does, for many variants: a child for each would be slow."""
-
-
-def outcomes(variants: list[bytes]) -> Iterator[bytes | str]:
-    """The rewritten module of each variant, or what became of the reader."""
-    while variants:
-        child = subprocess.run(
-            [sys.executable, "-c", READER],
-            input="\n".join(base64.b64encode(variant).decode() for variant in variants),
-            capture_output=True,
-            text=True,
-            env=environment(),
-            check=False,
-        )
-        lines = child.stdout.split()
-        for line in lines:
-            yield line if line in ("refused", "failed") else base64.b64decode(line)
-        variants = variants[len(lines) :]
-        if variants:
-            assert child.returncode < 0, child.stderr
-            yield "died"
-            variants = variants[1:]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="the reader's alarm is a POSIX signal")
-@pytest.mark.wide
-@pytest.mark.parametrize("content", [ARTIFACT, BYTECODE], ids=["artifact", "bytecode"])
-def test_flipped_bits(content: bytes) -> None:
-    results = list(outcomes(list(flipped(content, FLIPS, seed=1))))
-    assert len(results) == FLIPS
-    translated = 0
-    for result in results:
-        if isinstance(result, bytes):
-            try:
-                run_stages(from_module(parse_module(result, "it"), "it", None), Options())
-                translated += 1
-            except hlo2onnx.Hlo2OnnxError:
-                pass
-    assert results.count("refused") > FLIPS / 4
-    assert translated > FLIPS / 20
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="the reader's alarm is a POSIX signal")
-@pytest.mark.wide
-def test_flipped_bits_all_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parse_in_subprocess, "SECONDS", 8)
-    variants = list(flipped(ARTIFACT, FLIPS, seed=1))
-    pairs = zip(variants, outcomes(variants), strict=True)
-    deadly = [variant for variant, outcome in pairs if outcome == "died"]
-    assert deadly, "take another seed: none of these brings MLIR down"
-    for variant in deadly[:2]:
-        with pytest.raises(LoadError):
-            hlo2onnx.translate(variant)

@@ -136,5 +136,3 @@ def test_constants_are_stored_in_a_narrower_type() -> None:
     expected = apply(weights, X, scale=SCALE)
     np.testing.assert_allclose(program(X), expected, rtol=0.05, atol=0.05)
     assert program.verify(X).ok  # XLA's weights are rounded, too
-    with pytest.raises(UsageError, match="bfloat16, float16"):
-        hlo2onnx.translate(jnp.sin, X, weights_dtype="int8")

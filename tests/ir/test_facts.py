@@ -238,32 +238,6 @@ def test_chains(count: int) -> None:
     assert lengths.calls == calls
 
 
-def test_as_many_questions_may_be_open_after_an_answer() -> None:
-    lengths = Lengths(chain(1))
-    for values in (chain(40), chain(40)):
-        own = Lengths(values)
-        own.memo = lengths.memo
-        assert own.ask(values[-1]) == 39
-        assert max(own.depths) == 32
-
-
-def test_as_many_questions_may_be_open_after_an_error() -> None:
-    memo = Memo()
-    table: dict[oir.Value, int] = {}
-    values = chain(40)
-
-    def fail(value: oir.Value) -> int:
-        raise ZeroDivisionError
-
-    for value in values:
-        with pytest.raises(ZeroDivisionError):
-            memo.ask(table, value, fail)
-    lengths = Lengths(values)
-    lengths.memo = memo
-    assert lengths.ask(values[-1]) == 39
-    assert not table
-
-
 def test_one_chain_through_two_tables() -> None:
     """Each answer is filed where it was asked for."""
     memo, values = Memo(), chain(LONG)

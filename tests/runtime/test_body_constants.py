@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
-import onnx.compose
 import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
@@ -102,21 +101,6 @@ def test_saved_models(external: bool, tmp_path: Path) -> None:
     assert 1600 not in sizes(saved.graph)
     (found,) = onnxruntime.InferenceSession(path).run(None, {program.input_names[0]: X})
     np.testing.assert_array_equal(found, program(X))
-
-
-def test_tools_of_onnx(tmp_path: Path) -> None:
-    program, path = program_of(halving, X), tmp_path / "model.onnx"
-    program.save(path)
-    names = program.input_names, program.output_names
-    onnx.utils.extract_model(path, tmp_path / "part.onnx", *names)
-    (found,) = onnxruntime.InferenceSession(tmp_path / "part.onnx").run(None, {names[0][0]: X})
-    np.testing.assert_array_equal(found, program(X))
-    model = onnx.load(path)
-    link = [(names[1][0], names[0][0])]
-    merged = onnx.compose.merge_models(model, model, link, prefix1="a/", prefix2="b/")
-    session = onnxruntime.InferenceSession(merged.SerializeToString())
-    (found,) = session.run(None, {f"a/{names[0][0]}": X})
-    np.testing.assert_array_equal(found, program(program(X)))
 
 
 @pytest.mark.wide

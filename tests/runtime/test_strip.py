@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
-import onnx.compose
 import onnxruntime
 import pytest
 from google.protobuf.message import Message
@@ -72,15 +71,6 @@ def test_save(external: bool, tmp_path: Path) -> None:
     found = onnxruntime.InferenceSession(path).run(None, {names[0]: X, names[1]: X})
     for have, want in zip(found, given(X, X), strict=True):
         np.testing.assert_array_equal(have, want)
-
-
-def test_stripped_models_of_different_states_can_be_merged(tmp_path: Path) -> None:
-    saved = []
-    for name in ("one", "other"):
-        lowered = jax.jit(lambda x, y: (x + y, y), donate_argnums=name == "other").lower(X, X)
-        hlo2onnx.translate(lowered).save(tmp_path / f"{name}.onnx", strip=True)
-        saved.append(onnx.load(tmp_path / f"{name}.onnx"))
-    onnx.compose.merge_models(*saved, io_map=[], prefix1="one/", prefix2="other/")
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,7 @@ Run as a script, so that it can fork: the children use no library with threads. 
 a child that saves the next generation of a model over the last one. All weights of a
 generation hold its number, so a mixture of two generations is visible.
 
-    python interrupted_saves.py FOLDER COUNT {kill,limit,full,race}...
-
-In a race, several processes save to one path, and one loads what is there.
+    python interrupted_saves.py FOLDER COUNT {kill,limit}...
 """
 
 from __future__ import annotations
@@ -14,9 +12,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import resource
-import shutil
 import signal
 import sys
 import time
@@ -100,14 +96,6 @@ def limited(path: Path, generation: int, external: bool, room: int) -> None:
     save(path, generation, external)
 
 
-def full(path: Path, generation: int, external: bool, room: int) -> None:
-    """Saves on a file system with this much free space."""
-    filler = path.with_name("filler")
-    with filler.open("wb") as file:
-        file.write(bytes(max(shutil.disk_usage(path.parent).free - room, 0)))
-    save(path, generation, external)
-
-
 def trials(folder: Path, how: str, external: bool, count: int) -> Counter[str]:
     """Counts the outcomes of the saves; fails at the first one without a whole model."""
     rng = random.Random(0)
@@ -127,9 +115,8 @@ def trials(folder: Path, how: str, external: bool, count: int) -> Counter[str]:
             time.sleep(rng.uniform(0, 1.2 * usual))
             os.kill(child, signal.SIGKILL)
         else:
-            child = in_child(limited if how == "limit" else full, path, generation, external, room)
+            child = in_child(limited, path, generation, external, room)
         _, status = os.waitpid(child, 0)
-        (folder / "filler").unlink(missing_ok=True)
         code = os.waitstatus_to_exitcode(status)
         after = generation_of(path)
         assert after in (before, generation), f"{after} after {before} and {generation}"
@@ -147,45 +134,11 @@ def trials(folder: Path, how: str, external: bool, count: int) -> Counter[str]:
     return found
 
 
-def save_often(path: Path, first: int, external: bool, count: int) -> None:
-    for generation in range(first, first + count):
-        save(path, generation, external)
-
-
-def race(folder: Path, external: bool, count: int) -> Counter[str]:
-    """Counts the models that a process loads while others save; fails at a mixture."""
-    for item in folder.iterdir():
-        item.unlink()
-    path, found = folder / "model.onnx", Counter[str]()
-    save(path, 0, external)
-    children = {in_child(save_often, path, 1000 * n, external, count) for n in (1, 2, 3)}
-    while children:
-        try:
-            generation_of(path)
-            found["whole"] += 1
-        except AssertionError:
-            raise
-        except Exception as error:  # noqa: BLE001
-            # The next save has removed the weights. ONNX Runtime has several words for it.
-            missing = re.search("does not exist|SystemError : 2|No such file", str(error))
-            assert missing and external, error
-            found["weights missing"] += 1
-        child, status = os.waitpid(-1, os.WNOHANG)
-        assert status == 0
-        children.discard(child)
-    generation_of(path)
-    assert len(list(folder.iterdir())) == 1 + external
-    return found
-
-
 def main(folder: str, count: str, *ways: str) -> None:
     """Prints the counts for each mode, for weights in the model and in a second file."""
     for how in ways:
         for external in (False, True):
-            if how == "race":
-                found = race(Path(folder), external, int(count))
-            else:
-                found = trials(Path(folder), how, external, int(count))
+            found = trials(Path(folder), how, external, int(count))
             print(json.dumps({"how": how, "external": external, **found}), flush=True)
 
 
