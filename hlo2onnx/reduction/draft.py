@@ -11,7 +11,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.context import parse_module
-from hlo2onnx.frontend.mlir.functions import function_type, functions_of, set_function_type
+from hlo2onnx.frontend.mlir.functions import functions_of, return_values
 from hlo2onnx.frontend.mlir.passes import run_pipeline
 from hlo2onnx.frontend.mlir.values import (
     MlirValue,
@@ -20,7 +20,6 @@ from hlo2onnx.frontend.mlir.values import (
     operands_within,
     operations_in,
     operations_of,
-    return_from,
     returned_by,
 )
 
@@ -85,18 +84,17 @@ class Draft:
         """What `main` returns."""
         return returned_by(self.block)
 
-    def add_argument(self, mlir_type: ir.Type, array: np.ndarray | None = None) -> MlirValue:
-        """Adds an argument to `main`."""
+    def add_argument(self, mlir_type: ir.Type) -> MlirValue:
+        """Adds an argument with random numbers to `main`."""
         with self.module.context:
             made = self.block.add_argument(mlir_type, ir.Location.unknown())
-        self.inputs.append(array)
-        self._retype()
+        self.inputs.append(None)
+        return_values(self.main, self.results)
         return made
 
     def return_values(self, values: Sequence[MlirValue]) -> None:
         """Makes `main` return these values instead of its results."""
-        return_from(self.block, values)
-        self._retype()
+        return_values(self.main, values)
 
     def clean(self) -> None:
         """Removes ops and arguments that nothing reads, and functions that nothing calls."""
@@ -108,20 +106,8 @@ class Draft:
             if not is_used(self.block.arguments[index]):
                 self.block.erase_argument(index)
                 del self.inputs[index]
-        self._retype()
+        return_values(self.main, self.results)
         run_pipeline(self.module, "builtin.module(symbol-dce)")
-
-    def _retype(self) -> None:
-        """Gives `main` the type of its block. Attributes of other ports go."""
-        old = function_type(self.main)
-        for name, values, count in (
-            ("arg_attrs", self.block.arguments, len(old.inputs)),
-            ("res_attrs", self.results, len(old.results)),
-        ):
-            if name in self.main.attributes and len(values) != count:
-                del self.main.attributes[name]
-        types = [each.type for each in self.results]
-        set_function_type(self.main, self.block.arguments.types, types)
 
     def case(self) -> Case | None:
         """The program as a case; None if it is not valid, or has a loop that cannot end."""

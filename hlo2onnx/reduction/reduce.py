@@ -24,7 +24,7 @@ from hlo2onnx.options import Options
 from hlo2onnx.reduction.draft import Case, Draft
 from hlo2onnx.reduction.search import Search
 from hlo2onnx.reduction.testing import TITLES, Outcome, Request
-from hlo2onnx.reduction.worker import ask, outcome_of
+from hlo2onnx.reduction.worker import outcome_of
 from hlo2onnx.report import begin_stage, versions
 from hlo2onnx.runtime.paths import check_list, is_whole, output_file, writing
 
@@ -145,12 +145,10 @@ def reduce(
     given = options_from(**options)
     source = prepared(program, (), {}, (), given)
     case = _case(source, inputs)
-    oracle = _Oracle(Request("test", "", (), _of_program(given), seed), timeout)
+    oracle = _Oracle(Request("", (), _of_program(given), seed), timeout)
     search = _of_function(case, fails) if fails is not None else oracle.search(case)
     search.run()
-    failure, shown = Outcome("true"), list[tuple[str, str]]()
-    if fails is None:
-        failure, shown = oracle.test(search.case), oracle.shown(search.case)
+    failure = Outcome("true") if fails is not None else oracle.test(search.case)
     ops = search.before, search.case.ops
     return Reduction(
         search.case.text,
@@ -159,7 +157,7 @@ def reduce(
         *ops,
         len(search.known),
         dict(search.steps),
-        _markdown(search.case.text, failure, shown, ops, search.steps, given),
+        _markdown(search.case.text, failure, ops, search.steps, given),
     )
 
 
@@ -179,7 +177,7 @@ def _of_function(case: Case, fails: Callable[[str], bool]) -> Search:
             return fails(other.text)
         return False
 
-    return Search(case, holds, None)
+    return Search(case, holds)
 
 
 class _Oracle:
@@ -204,30 +202,14 @@ class _Oracle:
         if wanted.kind != "timeout":
             limit = max(SHORTEST, LONGER * (time.monotonic() - start))
             self._timeout = min(self._timeout, limit)
-        runs = wanted.stage == "verify"
-        self._request = replace(self._request, verify=runs)
-        return Search(
-            case, lambda other: self.test(other).is_like(wanted), self._capture if runs else None
-        )
+        self._request = replace(self._request, verify=wanted.stage == "verify")
+        return Search(case, lambda other: self.test(other).is_like(wanted))
 
     def test(self, case: Case) -> Outcome:
         """How a program fails."""
         begin_stage(f"reduce: {case.ops} ops")
-        return outcome_of(self._asked(case), self._timeout)
-
-    def shown(self, case: Case) -> list[tuple[str, str]]:
-        """Inputs and results of a program, as far as it runs, each with a title."""
-        if not self._request.verify:
-            return []
-        said = ask(replace(self._asked(case), task="show"), self._timeout)
-        return [what for word, what in said if word == "shown"]
-
-    def _capture(self, case: Case) -> Sequence[np.ndarray] | None:
-        word, what = ask(replace(self._asked(case), task="capture"), self._timeout)[-1]
-        return what if word == "result" else None
-
-    def _asked(self, case: Case) -> Request:
-        return replace(self._request, text=case.text, inputs=case.inputs)
+        request = replace(self._request, text=case.text, inputs=case.inputs)
+        return outcome_of(request, self._timeout)
 
 
 def _check_seconds(timeout: object) -> None:
@@ -272,7 +254,6 @@ def _of_program(options: Options) -> Options:
 def _markdown(
     text: str,
     failure: Outcome,
-    shown: Sequence[tuple[str, str]],
     ops: tuple[int, int],
     steps: Mapping[str, int],
     options: Options,
@@ -280,7 +261,6 @@ def _markdown(
     """The report, which can be pasted into an issue.
 
     Args:
-        shown: Inputs and results, each with a title.
         ops: Counts of ops before and after.
     """
     cause = f": {failure.causes[0]}" if failure.causes else ""
@@ -298,7 +278,6 @@ def _markdown(
         "## Failure",
         _fenced(_shortened(failure.message or str(failure), SHOWN_MESSAGE)),
         *([f"Options: {', '.join(given)}."] if given else []),
-        *(f"## {title}\n\n{_fenced(content)}" for title, content in shown),
         "## Versions",
         "| package | version |\n| --- | --- |\n"
         + "\n".join(f"| {name} | {version} |" for name, version in versions().items()),

@@ -9,18 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.reduction.draft import Case, Draft
-from hlo2onnx.reduction.transformations import (
-    ARGUMENTS,
-    TRANSFORMATIONS,
-    Site,
-    Transformation,
-    return_dead,
-    values_read,
-)
+from hlo2onnx.reduction.transformations import TRANSFORMATIONS, Site, Transformation, return_dead
 
 ROUNDS = 8
 
@@ -31,8 +23,6 @@ class Search:
     Args:
         case: The program. It fails.
         fails: Whether another one fails in the same way.
-        capture: Computes the results of a program in XLA, for values that become inputs; None if
-            inputs cannot be given.
 
     Attributes:
         case: The smallest failing program so far.
@@ -41,18 +31,12 @@ class Search:
         known: Whether programs fail in the same way, by their keys.
     """
 
-    def __init__(
-        self,
-        case: Case,
-        fails: Callable[[Case], bool],
-        capture: Callable[[Case], Sequence[np.ndarray] | None] | None,
-    ) -> None:
+    def __init__(self, case: Case, fails: Callable[[Case], bool]) -> None:
         self.case = case
         self.before = case.ops
         self.steps: Counter[str] = Counter()
         self.known = {case.key: True}
         self._fails = fails
-        self._capture = capture
         self._cleans = False
 
     def run(self) -> None:
@@ -87,10 +71,7 @@ class Search:
         changed = self._changed(lambda draft: transformation.apply(draft, sites))
         if changed is None or changed.text == self.case.text:
             return False
-        if self._take(transformation.name, changed):
-            return True
-        changed = self._with_values(sites) if transformation is ARGUMENTS else None
-        return changed is not None and self._take("values of XLA made inputs", changed)
+        return self._take(transformation.name, changed)
 
     def _take(self, name: str, changed: Case) -> bool:
         if changed.key not in self.known:
@@ -110,18 +91,3 @@ class Search:
         except ir.MLIRError:  # the change does not fit this program
             return None
         return draft.case()
-
-    def _with_values(self, sites: Sequence[Site]) -> Case | None:
-        """Ops replaced by arguments with the values that XLA computes; None if it does not."""
-        if self._capture is None:
-            return None
-        case = self._changed(lambda draft: draft.return_values(values_read(draft, sites)))
-        arrays = None if case is None else self._capture(case)
-        if arrays is None:
-            return None
-
-        def change(draft: Draft) -> None:
-            for value, array in zip(values_read(draft, sites), arrays, strict=True):
-                value.replace_all_uses_with(draft.add_argument(value.type, array))
-
-        return self._changed(change)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +18,6 @@ import numpy as np
 from hlo2onnx.errors import TranslationError, VerificationError
 from hlo2onnx.frontend.files import from_module
 from hlo2onnx.frontend.mlir.context import parse_module
-from hlo2onnx.frontend.signature import Port
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import run_stages
@@ -26,7 +25,6 @@ from hlo2onnx.program import OnnxProgram
 from hlo2onnx.reduction.draft import Inputs
 from hlo2onnx.verify.compare import Verification
 from hlo2onnx.verify.inputs import random_array
-from hlo2onnx.verify.reference import Reference
 
 Kind = Literal["none", "refused", "error", "differs", "died", "timeout", "true"]
 
@@ -47,9 +45,6 @@ SMALLEST_PART = 0.1
 """A reduced program must have at least this part of the error of the whole program, or of
 `CLEAR_ERROR`. Otherwise, the reduction could end at a rounding error."""
 CLEAR_ERROR = 0.01
-
-SHOWN_ELEMENTS = 24
-"""Arrays of more elements are shortened."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +85,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Request:
-    """What a child process is to do with a program.
+    """A program for a child process to test.
 
     Attributes:
-        task: "test", "capture" (return the results of XLA) or "show" (tell inputs and results).
         verify: Whether to run the model. Not needed where the translation fails.
     """
 
-    task: Literal["test", "capture", "show"]
     text: str
     inputs: Inputs
     options: Options
@@ -105,41 +98,25 @@ class Request:
     verify: bool = True
 
 
-Tell = Callable[[str, object], None]
-"""Takes "stage" and its name, or "shown" and a title with a text for the report."""
+def answer(request: Request, tell: Callable[[str], None]) -> Outcome:
+    """The outcome of a program.
 
-
-def answer(request: Request, tell: Tell) -> object:
-    """Does what a request asks for."""
-    if request.task == "test":
-        return _tested(request, tell)
-    source = _source(request.text)
-    arrays = _arrays(source, request)
-    if request.task == "capture":
-        return Reference(source)(arrays)
-    ports = source.signature
-    tell("shown", ("Inputs", _shown(ports.inputs, arrays)))
-    tell("shown", ("Outputs of XLA", _shown(ports.outputs, Reference(source)(arrays))))
-    made = _program(source, request.options)(*arrays)
-    made = made if isinstance(made, tuple | list) else [made]
-    tell("shown", ("Outputs of the model", _shown(ports.outputs, list(map(np.asarray, made)))))
-    return None
-
-
-def _tested(request: Request, tell: Tell) -> Outcome:
-    """The outcome of a program."""
+    Args:
+        tell: Takes the name of each stage before it begins.
+    """
     stage = "load"
 
     def begin(name: str) -> None:
         nonlocal stage
         stage = name
-        tell("stage", name)
+        tell(name)
 
     try:
         begin("load")
-        source = _source(request.text)
+        source = from_module(parse_module(request.text, "the program"), "the program", None)
         begin("translate")
-        program = _program(source, request.options)
+        model, report = run_stages(source, request.options)
+        program = OnnxProgram(model, source, report, (), request.options)
         if not request.verify:
             return Outcome()
         begin("verify")
@@ -162,15 +139,6 @@ def _verified(found: Verification) -> Outcome:
     return Outcome("differs", "verify", (kind,), float(np.nan_to_num(error)), str(found))
 
 
-def _source(text: str) -> Source:
-    return from_module(parse_module(text, "the program"), "the program", None)
-
-
-def _program(source: Source, options: Options) -> OnnxProgram:
-    model, report = run_stages(source, options)
-    return OnnxProgram(model, source, report, (), options)
-
-
 def _arrays(source: Source, request: Request) -> list[np.ndarray]:
     """The arrays of all inputs: the given ones, and random ones."""
     rng = np.random.default_rng(request.seed)
@@ -178,15 +146,6 @@ def _arrays(source: Source, request: Request) -> list[np.ndarray]:
         (request.inputs[port.position], random_array(port, rng)) for port in source.signature.inputs
     ]
     return [other if array is None else array for array, other in pairs]
-
-
-def _shown(ports: Sequence[Port], arrays: Sequence[np.ndarray]) -> str:
-    with np.printoptions(threshold=SHOWN_ELEMENTS, edgeitems=3, precision=9):
-        lines = [
-            f"{port.name} = {array.dtype}{list(array.shape)} {array}".replace("\n", "\n  ")
-            for port, array in zip(ports, arrays, strict=True)
-        ]
-    return "\n".join(lines)
 
 
 # -- causes -----------------------------------------------------------------------------------

@@ -135,7 +135,7 @@ def _cut_end(draft: Draft, sites: Sequence[Site]) -> None:
         draft.return_values(values)
 
 
-def ops_in_main(draft: Draft) -> list[Site]:
+def _ops_in_main(draft: Draft) -> list[Site]:
     """The ops of `main`, those in its regions included, whose results are read.
 
     Without numbers that could be the step of a loop, which must not be random.
@@ -150,17 +150,6 @@ def ops_in_main(draft: Draft) -> list[Site]:
     ]
 
 
-def values_read(draft: Draft, sites: Sequence[Site]) -> list[MlirValue]:
-    """The results of ops that other ops read."""
-    chosen = {draft.ops[site.number] for site in sites}
-    return [
-        value
-        for site in sites
-        for value in draft.ops[site.number].results
-        if any(chosen.isdisjoint(_around(use.owner.operation)) for use in value.uses)
-    ]
-
-
 def _around(op: ir.Operation) -> list[ir.Operation]:
     """An operation and those around it, without the module."""
     found = [op]
@@ -170,10 +159,13 @@ def _around(op: ir.Operation) -> list[ir.Operation]:
     return found[:-1]
 
 
-def replace_by_arguments(draft: Draft, sites: Sequence[Site]) -> None:
+def _replace_by_arguments(draft: Draft, sites: Sequence[Site]) -> None:
     """Makes new arguments of `main` of the results that other ops read."""
-    for value in values_read(draft, sites):
-        value.replace_all_uses_with(draft.add_argument(value.type))
+    chosen = {draft.ops[site.number] for site in sites}
+    for site in sites:
+        for value in draft.ops[site.number].results:
+            if any(chosen.isdisjoint(_around(use.owner.operation)) for use in value.uses):
+                value.replace_all_uses_with(draft.add_argument(value.type))
 
 
 def _operands(draft: Draft) -> list[Site]:
@@ -242,13 +234,10 @@ def _whole(apply: Callable[[Draft], None]) -> Callable[[Draft, Sequence[Site]], 
     return lambda draft, _: apply(draft)
 
 
-ARGUMENTS = Transformation("ops replaced by arguments", replace_by_arguments, ops_in_main)
-
-
 def _cuts() -> Iterator[Transformation]:
     yield Transformation("results dropped", _drop_results, _results)
     yield Transformation("cut after a value", _cut_end, _ends, is_cut=True)
-    yield ARGUMENTS
+    yield Transformation("ops replaced by arguments", _replace_by_arguments, _ops_in_main)
 
 
 TRANSFORMATIONS: Sequence[Transformation] = (

@@ -54,7 +54,7 @@ def outcome_of(request: Request, timeout: float) -> Outcome:
 
 
 def ask(request: Request, timeout: float) -> list[tuple[str, Any]]:
-    """All messages about a request. The last one is "result", "raised", "died" or "timeout"."""
+    """All messages about a program. The last one is "result", "raised", "died" or "timeout"."""
     content = pickle.dumps(request)
     receiver, sender = _CONTEXT.Pipe(duplex=False)
     with tempfile.TemporaryDirectory() as folder, receiver:
@@ -75,7 +75,7 @@ def ask(request: Request, timeout: float) -> list[tuple[str, Any]]:
         told = log.read_text(errors="replace").strip()[-TAIL:] if log.exists() else ""
     if ("ready", None) not in said:
         raise UsageError(f"the child process does not start: {told}")
-    if said[-1][0] in ("ready", "stage", "shown"):
+    if said[-1][0] in ("ready", "stage"):
         said.append(("died", (_signal_name(child.exitcode or 0), told)))
     return said
 
@@ -115,7 +115,7 @@ def _signal_name(code: int) -> str:
 
 
 def _main(content: bytes, sender: Connection, log: Path, seconds: int) -> None:
-    """Answers a request, in the child process."""
+    """Tests a program, in the child process."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -130,6 +130,6 @@ def _main(content: bytes, sender: Connection, log: Path, seconds: int) -> None:
     sender.send(("ready", None))
     try:
         request: Request = pickle.loads(content)
-        sender.send(("result", answer(request, lambda word, what: sender.send((word, what)))))
+        sender.send(("result", answer(request, lambda stage: sender.send(("stage", stage)))))
     except Exception as error:  # noqa: BLE001  (the parent decides)
         sender.send(("raised", f"{type(error).__name__}: {error}"))
