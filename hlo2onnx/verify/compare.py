@@ -10,11 +10,32 @@ import numpy as np
 
 from hlo2onnx.verify.coverage import Coverage
 from hlo2onnx.verify.element_kinds import in_f64
-from hlo2onnx.verify.error_distribution import ErrorDistribution, error_distribution
 from hlo2onnx.verify.f64_reference import is_evaluation_of
 from hlo2onnx.verify.page import fragment, page, save_page
 from hlo2onnx.verify.sensitivity import Slack
 from hlo2onnx.verify.tolerance import Tolerance, tolerance_of
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element of an output.
+
+    Attributes:
+        index: Its place.
+        actual: The result of the model as text.
+        expected: XLA's result as text.
+        error: The difference relative to the largest finite magnitude of XLA's output; infinite if
+            one of the two is not finite.
+    """
+
+    index: tuple[int, ...]
+    actual: str
+    expected: str
+    error: float
+
+
+WORST = 8
+"""Elements that a comparison lists."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +53,7 @@ class Comparison:
         unjudged: The choice that may be the reason for a difference. Then it is unknown whether the
             output is right.
         remark: The judgement, if it does not use the elements of XLA's result.
-        errors: The distribution of the errors, and the worst elements.
+        worst: The elements with the largest errors, the worst first.
         says_little: Why the comparison says little, although it is ok. See
             `hlo2onnx.verify.tolerance`.
         sample: The inputs of the comparison, if there were several.
@@ -49,7 +70,7 @@ class Comparison:
     ok: bool
     unjudged: str = ""
     remark: str = ""
-    errors: ErrorDistribution | None = None
+    worst: tuple[Element, ...] = ()
     says_little: str = ""
     sample: str = ""
 
@@ -116,6 +137,7 @@ def compare(
     if slack is not None:
         good = slack.accepts(good, np.where(same, difference, np.nan))
     largest = float(difference.max(initial=0))
+    errors = np.where(same, difference, np.inf) / (scale or 1)
     return Comparison(
         name,
         str(actual.dtype),
@@ -126,8 +148,23 @@ def compare(
         int((~same).sum()),
         tolerance,
         bool(good.all()),
-        errors=error_distribution(actual, expected),
+        worst=_worst(actual, expected, errors),
     )
+
+
+def _worst(actual: np.ndarray, expected: np.ndarray, errors: np.ndarray) -> tuple[Element, ...]:
+    """The elements with the largest errors. A complex number has two errors."""
+    if not actual.size:
+        return ()
+    flat = errors.reshape(actual.size, -1).max(1).astype(np.float64)
+    count = min(WORST, int(np.count_nonzero(flat)))
+    places = np.argpartition(-flat, count - 1)[:count] if count else np.zeros(0, np.int64)
+    found = []
+    for place in places[np.argsort(-flat[places], kind="stable")]:
+        index = tuple(map(int, np.unravel_index(place, actual.shape)))
+        element = Element(index, str(actual[index]), str(expected[index]), float(flat[place]))
+        found.append(element)
+    return tuple(found)
 
 
 def _is_exact(
@@ -295,7 +332,7 @@ class Verification:
         return self.ok
 
     def save_html(self, path: str | Path) -> None:
-        """Writes the table, the distribution of the errors and the worst elements as a page.
+        """Writes the table and the worst elements of each output as a page.
 
         `OnnxProgram.save_report` writes them with the graph.
 

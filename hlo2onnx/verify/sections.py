@@ -1,4 +1,4 @@
-"""The sections of a verification and of a profile: tables, histograms, a flame graph."""
+"""The sections of a verification and of a profile: tables, and a flame graph."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from html import escape
 
 from hlo2onnx.runtime.profiling.results import Profile, Share, flame_svg
 from hlo2onnx.verify.compare import Comparison, Verification
-from hlo2onnx.verify.error_distribution import ErrorDistribution
 from hlo2onnx.verify.page import bar, bullets, table, text_of
 
-_HEIGHT, _COLUMN = 120, 58
-_DRAWN = 20
-"""Outputs with a histogram."""
+_SHOWN = 20
+"""Outputs whose worst elements are listed."""
 
 
 def verification_section(found: Verification) -> str:
-    """The outcome, the table, and the errors of each output."""
+    """The outcome, the table, and the worst elements of each output."""
     rows = [_row(item, label) for label, items in found.runs for item in items]
     head = ("output", "type", "run", "max abs", "max rel", "ULP", "verdict")
     runtime = escape(found.runtime) or "the model"
@@ -30,10 +28,9 @@ def verification_section(found: Verification) -> str:
         parts.append(f"<p>No time for {escape(', '.join(found.left_out))}</p>")
     if found.notes:
         parts.append(bullets(found.notes))
-    drawn = [(item, errors) for item in found.optimized if (errors := item.errors)]
-    parts += [_errors(item, errors) for item, errors in drawn[:_DRAWN]]
-    if len(drawn) > _DRAWN:
-        parts.append(f"<p>and {len(drawn) - _DRAWN} more outputs</p>")
+    parts += [_worst(item) for item in found.optimized[:_SHOWN] if item.worst]
+    if len(found.optimized) > _SHOWN:
+        parts.append(f"<p>and {len(found.optimized) - _SHOWN} more outputs</p>")
     return "".join(parts)
 
 
@@ -51,42 +48,14 @@ def _row(item: Comparison, label: str) -> tuple[object, ...]:
     return (item.name, f"{item.dtype}[{dims}]", label, *map(float, numbers), item.verdict)
 
 
-def _errors(item: Comparison, errors: ErrorDistribution) -> str:
-    """A histogram beside the worst elements."""
+def _worst(item: Comparison) -> str:
+    """The elements of an output with the largest errors."""
     rows = [
         ("[" + ", ".join(map(str, each.index)) + "]", each.actual, each.expected, each.error)
-        for each in errors.worst
+        for each in item.worst
     ]
-    head = ("index", "model", "XLA", "error")
-    worst = table(head, rows, (1, 2, 3)) if rows else "<p>All elements are equal.</p>"
-    return (
-        f'<h3>{escape(item.name)}</h3><div class="pair"><figure>{_histogram(errors.counts)}'
-        "<figcaption>Elements by error, relative to the largest magnitude of the output"
-        f"</figcaption></figure><div>{worst}</div></div>"
-    )
-
-
-def _histogram(counts: Sequence[tuple[str, int]]) -> str:
-    most = max((count for _, count in counts), default=1) or 1
-    step = float(_COLUMN)
-    width = step * max(len(counts), 1)
-    bars = []
-    for place, (label, count) in enumerate(counts):
-        height = _HEIGHT * count / most
-        if count:
-            height = max(height, 1)
-        x, y = step * place, _HEIGHT - height + 16
-        middle = x + step / 2
-        number = f"{count:,}" if count else ""
-        bars.append(
-            f'<rect x="{x + 2:.1f}" y="{y:.1f}" width="{step - 4:.1f}" height="{height:.1f}"/>'
-            f'<text x="{middle:.1f}" y="{y - 4:.1f}">{number}</text>'
-            f'<text x="{middle:.1f}" y="{_HEIGHT + 31}">{escape(label)}</text>'
-        )
-    return (
-        f'<svg class="histogram" viewBox="0 0 {width:.0f} {_HEIGHT + 38}" '
-        f'style="max-width:{width:.0f}px" role="img">{"".join(bars)}</svg>'
-    )
+    worst = table(("index", "model", "XLA", "error"), rows, (1, 2, 3))
+    return f"<h3>{escape(item.name)}</h3>{worst}"
 
 
 _ROWS = 15
