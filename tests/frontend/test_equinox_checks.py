@@ -107,13 +107,12 @@ def test_checks_of_equinox_are_left_out_with_a_note(function: Callable[..., Any]
     np.testing.assert_allclose(program(X), jax.jit(function)(X), rtol=1e-6)
 
 
-def test_the_note_says_which_check_and_its_condition() -> None:
+def test_the_note_says_which_check() -> None:
     program = translate(rooted, X)
     line = rooted.__code__.co_firstlineno + 1
     where = f"{HERE}:{line}"
     assert notes_of(program) == [
-        f"a check of equinox at {where} is left out: if it fails, the model continues;"
-        f" its condition: stablehlo.compare LT at {where}"
+        f"a check of equinox at {where} is left out: if it fails, the model continues"
     ]
 
 
@@ -126,7 +125,6 @@ def test_each_call_of_a_check_has_a_note() -> None:
     line = twice.__code__.co_firstlineno
     assert f"{HERE}:{line + 1} is left out" in first
     assert f"{HERE}:{line + 2} is left out" in second
-    assert "its condition: not stablehlo.is_finite at " in second
 
 
 def test_the_users_line_where_a_library_checks(tmp_path: Any, monkeypatch: Any) -> None:
@@ -173,7 +171,6 @@ def test_a_file_without_locations() -> None:
     program = translate(text, callbacks="unreachable")
     (note,) = notes_of(program)
     assert note.startswith("a branch with a Python callback at input:")
-    assert "its condition: stablehlo.compare LT at input:" in note
     assert program.verify()
 
 

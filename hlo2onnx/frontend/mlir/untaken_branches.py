@@ -8,7 +8,6 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from hlo2onnx.frontend.mlir.attributes import text_of, to_python
 from hlo2onnx.frontend.mlir.callbacks import (
     Untaken,
     called_functions,
@@ -17,20 +16,13 @@ from hlo2onnx.frontend.mlir.callbacks import (
 )
 from hlo2onnx.frontend.mlir.functions import enclosing_function
 from hlo2onnx.frontend.mlir.locations import Frame, frames_of
-from hlo2onnx.frontend.mlir.values import (
-    MlirValue,
-    defining_operation,
-    operations_in,
-    operations_of,
-)
-
-_PASSING_ON = ("stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape")
+from hlo2onnx.frontend.mlir.values import operations_in, operations_of
 
 # -- notes ----------------------------------------------------------------------------------------
 
 
 def notes_of(module_operation: ir.Operation, untaken: Sequence[Untaken]) -> list[str]:
-    """Notes on branches that will be left out: the place and condition of each.
+    """Notes on branches that will be left out: the place of each.
 
     A branch in a function has one note for each call of the function.
     """
@@ -62,16 +54,10 @@ def _note(branch: Untaken, path: list[ir.Operation]) -> str:
     frames = frames_of(branch.call.location)
     for call in path:
         frames += frames_of(call.location)
-    condition = _condition(branch, path)
     if is_check(branch.call):
-        return (
-            f"a check of equinox{_place(_callers(frames))} is left out: if it fails, the model"
-            f" continues; its condition: {condition}"
-        )
-    return (
-        f"a branch with a Python callback{_place(frames)} is left out, as if it were never taken;"
-        f" its condition: {condition}"
-    )
+        place = _place(_callers(frames))
+        return f"a check of equinox{place} is left out: if it fails, the model continues"
+    return f"a branch with a Python callback{_place(frames)} is left out, as if it were never taken"
 
 
 def _callers(frames: list[Frame]) -> list[Frame]:
@@ -87,50 +73,6 @@ def _place(frames: list[Frame]) -> str:
     users = [frame for frame in frames if not frame.is_of_library]
     of_user = f" (from {users[0].source})" if users and users[0] is not frames[0] else ""
     return f" at {frames[0].source}{of_user}"
-
-
-def _condition(branch: Untaken, path: list[ir.Operation]) -> str:
-    """The operation that makes the condition of a branch."""
-    calls = iter(path)
-    value: MlirValue = branch.operation.operands[0]
-    negated = False
-    while True:
-        maker = defining_operation(value)
-        if maker is None:
-            argument: ir.BlockArgument[ir.Type] = ir.BlockArgument(value)
-            owner = argument.owner.owner.operation
-            call = next(calls, None) if owner.name == "func.func" else None
-            if call is None:
-                text, frames = f"an argument of {_title(owner)}", frames_of(owner.location)
-                break
-            value = call.operands[argument.arg_number]
-        elif maker.name in _PASSING_ON or _is_reduction_of_booleans(maker):
-            value = maker.operands[0]
-        elif maker.name == "stablehlo.not":
-            value, negated = maker.operands[0], not negated
-        else:
-            text, frames = _title(maker), frames_of(maker.location)
-            break
-    text = f"not {text}" if negated else text
-    text = f"{text} at {frames[0].source}" if frames else text
-    count = len(branch.operation.regions)
-    return text if count == 2 else f"{text} chooses branch {branch.region} of {count}"
-
-
-def _is_reduction_of_booleans(operation: ir.Operation) -> bool:
-    return operation.name == "stablehlo.reduce" and (
-        str(ir.ShapedType(operation.results[0].type).element_type) == "i1"
-    )
-
-
-def _title(operation: ir.Operation) -> str:
-    """The name of an operation, with its direction or callee."""
-    if operation.name == "func.func":
-        return f"@{text_of(operation, 'sym_name')}"
-    if operation.name == "stablehlo.compare":
-        return f"{operation.name} {to_python(operation.attributes['comparison_direction'])}"
-    called = next(called_functions(operation), "")
-    return f"{operation.name} @{called}" if called else operation.name
 
 
 # -- removal --------------------------------------------------------------------------------------
