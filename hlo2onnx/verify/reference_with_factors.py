@@ -1,12 +1,13 @@
 """A program in XLA that takes the results of its decompositions as arguments.
 
 Thus the reference can use the model's choice where results are not unique, or another choice. A
-decomposition in a loop has no such arguments. There, the reference uses our own algorithm, as the
-model does, if its results are as good as LAPACK's.
+decomposition in a loop has no such arguments: it can run many times. There, the reference uses our
+own algorithm, as the model does, if its results are as good as LAPACK's.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.frontend.mlir.expose_values import Opener
+from hlo2onnx.frontend.mlir.attributes import text_of
+from hlo2onnx.frontend.mlir.functions import function_type, functions_of, return_values
 from hlo2onnx.frontend.mlir.types import element_type, numpy_type, shape_of
-from hlo2onnx.frontend.mlir.values import operations_of
+from hlo2onnx.frontend.mlir.values import MlirValue, operations_in, operations_of, returned_by
 from hlo2onnx.lowering.op import CUSTOM_CALL, CustomCall
 from hlo2onnx.lowering.through_jax import function_of
 from hlo2onnx.verify.decompositions import Decomposition, decomposition_of
@@ -71,14 +73,11 @@ class OpenReference:
     ) -> None:
         every = [_decomposition(operation) for operation in operations_of(module)]
         self.every = [item for item in every if item is not None]
-        opener = Opener(module, _decomposition, _chosen)
-        self.decompositions = [item.tag for item in opener.openings]
-        self.closed = opener.has_closed
-        self._types = [
-            [_array_type(result.type) for result in item.operation.results]
-            for item in opener.openings
-        ]
+        opener = _Opener(module)
         self._openings = opener.openings
+        self.decompositions = [item for item, _ in opener.openings]
+        self.closed = opener.has_closed
+        self._types = [[_array_type(x.type) for x in each.results] for _, each in opener.openings]
         self._own_programs: dict[str, XlaProgram] = {}
         self._module = module
         self._results = results
@@ -130,10 +129,10 @@ class OpenReference:
 
     def own(self, index: int, site: Site) -> dict[str, np.ndarray]:
         """Our results for a decomposition, or LAPACK's if ours are not as good."""
-        text = _chosen(self.decompositions[index], self._openings[index].operation)
+        decomposition, operation = self._openings[index]
+        text = _chosen(decomposition, operation)
         if text not in self._own_programs:
             self._own_programs[text] = XlaProgram(text.encode())
-        decomposition = self.decompositions[index]
         given = [site.operand, *(site.xla[name] for name in decomposition.names)]
         return decomposition.named(self._own_programs[text](given))
 
@@ -169,3 +168,119 @@ def _chosen(decomposition: Decomposition, operation: ir.Operation) -> str:
     with jax.enable_x64(True):
         lowered = jax.jit(choose, keep_unused=True).trace(*types).lower(lowering_platforms=("cpu",))
     return str(lowered.as_text())
+
+
+Opening = tuple[Decomposition, ir.Operation]
+"""An open decomposition, and its operation in the module."""
+
+
+class _Opener:
+    """Opens a module at its decompositions, in place.
+
+    Readers of their results read new arguments of `main` instead, and `main` also returns their
+    operands and results. The results of those in regions are replaced in place.
+
+    Attributes:
+        openings: The open decompositions in order.
+        has_closed: Whether decompositions in regions were replaced.
+    """
+
+    def __init__(self, module: ir.Operation) -> None:
+        self._module = module
+        self._choices: dict[str, str] = {}
+        self._count = 0
+        with module.context, ir.Location.unknown():
+            self.openings = self._open(functions_of(module)["main"])
+            self.has_closed = self._replace_closed()
+
+    def _open(self, function: ir.Operation) -> list[Opening]:
+        """Opens a function.
+
+        Its last arguments become the results of the decompositions, its last results their operands
+        and results.
+        """
+        (block,) = function.regions[0].blocks
+        openings: list[Opening] = []
+        returned: list[MlirValue] = []
+        for operation in operations_in(block):
+            decomposition = _decomposition(operation)
+            if decomposition is not None:
+                with ir.InsertionPoint(operation):
+                    copy = operation.clone().operation
+                for result in operation.results:
+                    argument = block.add_argument(result.type, operation.location)
+                    result.replace_all_uses_with(argument)
+                operation.erase()
+                openings.append((decomposition, copy))
+                returned += [*copy.operands, *copy.results]
+            elif operation.name == "func.call":
+                inner, values = self._open_callee(block, operation)
+                openings += inner
+                returned += values
+        return_values(function, [*returned_by(block), *returned])
+        return openings
+
+    def _open_callee(
+        self, block: ir.Block, call: ir.Operation
+    ) -> tuple[list[Opening], list[MlirValue]]:
+        """Opens a copy of the called function, which only this call calls."""
+        callee = functions_of(self._module)[text_of(call, "callee")]
+        self._count += 1
+        name = f"{text_of(call, 'callee')}.open{self._count}"
+        with ir.InsertionPoint(callee):
+            copy = callee.clone().operation
+        copy.attributes["sym_name"] = ir.StringAttr.get(name)
+        copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        openings = self._open(copy)
+        types = function_type(copy)
+        new = [
+            block.add_argument(kind, call.location) for kind in types.inputs[len(call.operands) :]
+        ]
+        with ir.InsertionPoint(call):
+            results = _called(name, types.results, [*call.operands, *new])
+        for old in call.results:
+            old.replace_all_uses_with(results.pop(0))
+        call.erase()
+        return openings, results
+
+    def _replace_closed(self) -> bool:
+        opened = [operation for _, operation in self.openings]
+        closed = [
+            (operation, decomposition)
+            for operation in operations_of(self._module)
+            if (decomposition := _decomposition(operation)) and operation not in opened
+        ]
+        for operation, decomposition in closed:
+            text = _chosen(decomposition, operation)
+            if text not in self._choices:
+                self._choices[text] = self._added(text)
+            with ir.InsertionPoint(operation):
+                copy = operation.clone().operation
+                types = [result.type for result in copy.results]
+                operands = [*copy.operands, *copy.results]
+                replaced = _called(self._choices[text], types, operands)
+            for result, value in zip(operation.results, replaced, strict=True):
+                result.replace_all_uses_with(value)
+            operation.erase()
+        return bool(closed)
+
+    def _added(self, text: str) -> str:
+        """Adds the functions of a module. Returns the name of its `main`."""
+        prefix = f"choice{len(self._choices)}"
+        text = _SYMBOL.sub(lambda match: f"{match[1]}@{prefix}.{match[2]}", text)
+        module = ir.Module.parse(text, self._module.context)
+        with ir.InsertionPoint.at_block_begin(self._module.regions[0].blocks[0]):
+            for item in operations_in(module.body):
+                copy = item.clone().operation
+                copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        return f"{prefix}.main"
+
+
+_SYMBOL = re.compile(r"(call |func\.func public |func\.func private )@([\w.]+)")
+
+
+def _called(
+    name: str, results: Sequence[ir.Type], operands: Sequence[MlirValue]
+) -> list[MlirValue]:
+    callee: dict[str, ir.Attribute] = {"callee": ir.FlatSymbolRefAttr.get(name)}
+    return list(ir.Operation.create("func.call", results, operands, callee).results)
