@@ -14,7 +14,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError, VerificationError
 from hlo2onnx.frontend.bind import bound_arrays, with_new_weights
-from hlo2onnx.frontend.mlir.functions import functions_of, inlined
+from hlo2onnx.frontend.mlir.functions import functions_of, too_many_ops
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.interface.caller import check_types
@@ -257,8 +257,8 @@ class OnnxProgram(Verified):
         """
         source = self._lazy_source
         if self.model.functions and source is not None:
-            found = inlined(functions_of(source.module.operation), source.function)
-            if found.is_too_large:
+            found = too_many_ops(functions_of(source.module.operation), source.function)
+            if found:
                 raise VerificationError(f"runtimes inline all functions of a model: {found}")
         if weight_bytes(self.model) <= saving.MAPPED_BYTES:
             try:

@@ -17,7 +17,7 @@ from hlo2onnx.custom_calls import known_translations
 from hlo2onnx.errors import LoadError, Refusal, TranslationError, UnsupportedOp
 from hlo2onnx.frontend.mlir.attributes import to_python
 from hlo2onnx.frontend.mlir.constants import Constants
-from hlo2onnx.frontend.mlir.functions import functions_of, inlined
+from hlo2onnx.frontend.mlir.functions import functions_of, too_many_ops
 from hlo2onnx.frontend.mlir.types import ELEMENT_TYPE, STORED_FLOATS, parts_of
 from hlo2onnx.frontend.ports import channels_to_last, channels_to_second
 from hlo2onnx.frontend.signature import (
@@ -204,8 +204,8 @@ def lower(
 
 def _check_size(functions: Mapping[str, ir.Operation], root: str, options: Options) -> None:
     keeps = options.functions == "keep"
-    found = inlined(functions, root, lambda symbol: keeps and may_be_kept(symbol))
-    if found.is_too_large:
+    found = too_many_ops(functions, root, lambda symbol: keeps and may_be_kept(symbol))
+    if found:
         advice = "" if keeps else '\n  next   keep them: functions="keep" (--functions keep)'
         raise LoadError(f"the program has too many calls to inline: {found}{advice}")
 

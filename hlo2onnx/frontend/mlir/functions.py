@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,40 +67,12 @@ CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 """The attribute with the function that an op calls, by the name of the op."""
 
 
-@dataclass(frozen=True)
-class Inlined:
-    """The size of a program after inlining.
-
-    Attributes:
-        own: Ops before inlining.
-        ops: Ops after inlining.
-        largest: The function whose copies have the most ops.
-        copies: Count of these copies.
-    """
-
-    own: int
-    ops: int
-    largest: str
-    copies: int
-
-    @property
-    def is_too_large(self) -> bool:
-        """Whether the program should not be inlined."""
-        return self.ops > max(INLINED_OPS, 2 * self.own)
-
-    def __str__(self) -> str:
-        return (
-            f"with all calls inlined it has {self.ops:,} ops, of which"
-            f" {self.copies:,} copies of @{self.largest}; the limit is {INLINED_OPS:,}"
-        )
-
-
-def inlined(
+def too_many_ops(
     functions: Mapping[str, ir.Operation],
     root: str,
     is_kept: Callable[[str], bool] = lambda _: False,
-) -> Inlined:
-    """Counts the ops of a function with those of all functions that it calls.
+) -> str:
+    """Why a program should not be inlined: its count of ops; "" if it may be.
 
     Recursive calls do not count.
 
@@ -111,49 +82,31 @@ def inlined(
         is_kept: Whether calls of a function stay calls.
     """
     own: dict[str, int] = {}
-    calls: dict[str, Counter[str]] = {}
-    copies = Counter({root: 1})
-    for symbol in reversed(_callees_first(functions, root, own, calls)):
-        for callee, count in calls[symbol].items():
-            if callee not in own:
-                continue
-            copies[callee] = 1 if is_kept(callee) else copies[callee] + count * copies[symbol]
-    totals = {symbol: own[symbol] * copies[symbol] for symbol in own}
-    largest = max(totals, key=lambda symbol: totals[symbol])
-    return Inlined(sum(own.values()), sum(totals.values()), largest, copies[largest])
+    whole: dict[str, int] = {}
+    kept = [root]
 
+    def ops(symbol: str) -> int:
+        """The ops of a function, with those of the functions that are inlined in it."""
+        if symbol not in whole:
+            whole[symbol] = 0
+            operations = operations_of(functions[symbol])
+            own[symbol] = found = len(operations)
+            calls = [text_of(op, CALLEES[op.name]) for op in operations if op.name in CALLEES]
+            for callee, count in Counter(calls).items():
+                if is_kept(callee):
+                    kept.append(callee)
+                elif callee in functions:
+                    found += count * ops(callee)
+            whole[symbol] = found
+        return whole[symbol]
 
-def _callees_first(
-    functions: Mapping[str, ir.Operation],
-    root: str,
-    own: dict[str, int],
-    calls: dict[str, Counter[str]],
-) -> list[str]:
-    """The functions that `root` calls, callees first.
-
-    Args:
-        own: Receives the count of ops of each function.
-        calls: Receives the count of calls of each callee, for each function.
-    """
-    order: list[str] = []
-    pending = [(root, False)]
-    while pending:
-        symbol, is_done = pending.pop()
-        if is_done:
-            order.append(symbol)
-            continue
-        if symbol in own or symbol not in functions:
-            continue
-        operations = operations_of(functions[symbol])
-        own[symbol] = len(operations)
-        calls[symbol] = Counter(
-            text_of(operation, CALLEES[operation.name])
-            for operation in operations
-            if operation.name in CALLEES
-        )
-        pending.append((symbol, True))
-        pending += [(callee, False) for callee in calls[symbol]]
-    return order
+    total = 0
+    while kept:
+        symbol = kept.pop()
+        total += ops(symbol) if symbol in functions and symbol not in whole else 0
+    if total <= max(INLINED_OPS, 2 * sum(own.values())):
+        return ""
+    return f"with all calls inlined it has {total:,} ops; the limit is {INLINED_OPS:,}"
 
 
 def specialize(function: ir.Operation, values: Mapping[int, np.ndarray]) -> None:
