@@ -21,6 +21,7 @@ from hlo2onnx.frontend.mlir.types import element_type, is_tensor, is_token, shap
 from hlo2onnx.frontend.mlir.values import module_of, operations_in
 from hlo2onnx.interface.description import BoundArgument
 from hlo2onnx.ir.dims import is_static, parse, symbol
+from hlo2onnx.ir.names import Names
 from hlo2onnx.ir.values import Dim
 
 PyTree: TypeAlias = Any
@@ -243,7 +244,7 @@ def with_trees(
 def with_inputs_named(signature: Signature, names: Sequence[str]) -> Signature:
     """The signature with other names of its inputs, made unique."""
     renamed = map(lambda port, name: replace(port, name=name), signature.inputs, names)
-    return replace(signature, inputs=tuple(_unique(renamed)))
+    return replace(signature, inputs=_unique(renamed))
 
 
 def path_name(text: str) -> str:
@@ -295,7 +296,7 @@ def _renamed(
     """The ports with the names and symbolic extents of a JAX function."""
     rows = zip(ports, names, avals, strict=True)
     renamed = (replace(port, name=name, shape=_named(port, aval)) for port, name, aval in rows)
-    return tuple(_unique(renamed))
+    return _unique(renamed)
 
 
 def _named(port: Port, aval: Aval) -> tuple[Dim, ...]:
@@ -323,7 +324,7 @@ def _ports(
             wanted = (name or f"{default}{position}") + suffix
             element = stored_element(element_type(member))
             ports.append(Port(wanted, element, _shape(member, wanted, positive), position))
-    return tuple(_unique(ports))
+    return _unique(ports)
 
 
 def _shape(mlir_type: ir.Type, name: str, positive: bool) -> tuple[Dim, ...]:
@@ -347,15 +348,9 @@ def _members(mlir_type: ir.Type, suffix: str = "") -> list[tuple[ir.Type, str]]:
     raise LoadError(f"an argument or result has the type {mlir_type}, not a ranked tensor")
 
 
-def _unique(ports: Iterable[Port]) -> Iterable[Port]:
-    seen: set[str] = set()
-    for port in ports:
-        name, count = port.name, 0
-        while name in seen:
-            count += 1
-            name = f"{port.name}_{count}"
-        seen.add(name)
-        yield replace(port, name=name)
+def _unique(ports: Iterable[Port]) -> tuple[Port, ...]:
+    names = Names()
+    return tuple(replace(port, name=names.unique(port.name)) for port in ports)
 
 
 def _result_names(function: ir.Operation, count: int) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Set
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import all_nodes
+from hlo2onnx.ir.traversal import all_nodes, all_values
 
 
 class Names:
@@ -16,6 +16,14 @@ class Names:
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, graph: oir.Graph) -> Names:
+        """The names of the nodes and values of a graph and its bodies."""
+        names = cls()
+        names.take(str(value.name) for value in all_values(graph))
+        names.take(str(node.name) for node in all_nodes(graph))
+        return names
 
     def take(self, names: Iterable[str]) -> None:
         """Learns of names that a model has."""
@@ -64,12 +72,7 @@ def name_layers(graph: oir.Graph) -> None:
     nodes = list(all_nodes(graph))
     if not any(MODULES in node.metadata_props for node in nodes):
         return
-    names = Names()
-    for node in nodes:
-        names.take([str(node.name), *(str(value.name) for value in node.outputs)])
-    for each in (graph, *graph.subgraphs()):
-        names.take(str(value.name) for value in each.inputs)
-    names.take(graph.initializers)
+    names = Names.of(graph)
     weights = {*graph.inputs, *graph.initializers.values()}
     for node in nodes:
         modules = node.metadata_props.get(MODULES)

@@ -16,7 +16,6 @@ from hlo2onnx.ir.names import Names
 from hlo2onnx.ir.notes import note_quotient
 from hlo2onnx.ir.op_families import qualified
 from hlo2onnx.ir.positions import Elsewhere, Position, beside
-from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.type_inference import ValueType, check_types, infer
 from hlo2onnx.ir.values import WEIGHT, Dim, attributes_of, dtype_of, shape_of
 from hlo2onnx.ir.weights import NAME, Weight, content_of, is_opaque, operand_of, weight_of
@@ -69,15 +68,7 @@ class NodeBuilder:
         for value in graph.initializers.values():
             if isinstance(value.const_value, oir.Tensor) and weight_of(value) is None:
                 self._constants.setdefault(key_of(value.const_value.numpy()), value)
-        values = [*graph.initializers.values(), *graph.inputs]
-        names = []
-        for node in all_nodes(graph):
-            for subgraph in subgraphs(node):
-                values.extend(subgraph.inputs)
-            values.extend(node.outputs)
-            names.append(str(node.name))
-        self.names.take(names)
-        self.names.take(str(value.name) for value in values)
+        self.names = Names.of(graph)
 
     def __getattr__(self, op_type: str) -> Callable[..., oir.Value]:
         if not op_type[0].isupper():

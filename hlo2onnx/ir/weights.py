@@ -10,7 +10,6 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.names import Names
-from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.values import FLOATS, WEIGHT
 
 SMALL_ELEMENTS = 16
@@ -194,14 +193,9 @@ def name_weights(graph: oir.Graph) -> dict[str, list[str]]:
         The paths of the parameters that an initializer is made of, by its name, for each whose
         name is not the path of the one parameter that it is.
     """
-    taken = Names()
-    for node in all_nodes(graph):
-        for output in node.outputs:
-            taken.unique(str(output.name))
-    for value in graph.inputs:
-        taken.unique(str(value.name))
     values = list(graph.initializers.values())
     graph.initializers.clear()
+    taken = Names.of(graph)
     origins = {}
     # What has a name of its own gets it before a name made up here can be the same.
     for value in sorted(values, key=_priority):

@@ -27,7 +27,6 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.ir.names import Names
-from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.runtime.files import MODEL_BYTES
 
 COPIED_BYTES = 4096
@@ -82,7 +81,7 @@ def constants_of_bodies(
         bodies = [each for each in graphs if each is not graph]
         if not bodies or (name in large and name not in movable):
             continue
-        names = names or _names(graph)
+        names = names or Names.of(graph)
         if graph not in graphs:
             found.moved.add(name)
         for index, body in enumerate(bodies):
@@ -102,17 +101,6 @@ def _readers(value: oir.Value) -> list[oir.Graph]:
 def _bytes(graph: oir.Graph, name: str) -> int:
     tensor = graph.initializers[name].const_value
     return 0 if tensor is None else tensor.nbytes
-
-
-def _names(graph: oir.Graph) -> Names:
-    """The names of all values of a graph and its bodies."""
-    names = Names()
-    for each in (graph, *graph.subgraphs()):
-        names.take(str(value.name) for value in each.inputs)
-    names.take(graph.initializers)
-    for node in all_nodes(graph):
-        names.take(str(output.name) for output in node.outputs)
-    return names
 
 
 def add_to_bodies(
