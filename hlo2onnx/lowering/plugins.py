@@ -253,18 +253,11 @@ def _check_node(node: oir.Node, opset: int) -> None:
 
 
 def _message(node: oir.Node) -> onnx.NodeProto:
-    """A node alone: without names, and with empty bodies, since those read values from outside."""
-    message = onnx.NodeProto(
-        op_type=node.op_type,
-        input=["" if x is None else "x" for x in node.inputs],
-        output=["y"] * len(node.outputs),
-    )
-    for name, attribute in node.attributes.items():
-        if attribute.type == oir.AttributeType.GRAPH:
-            body = onnx.GraphProto(name="body")
-            message.attribute.append(onnx.helper.make_attribute(name, body))
-        else:
-            message.attribute.append(oir.serde.serialize_attribute(attribute))
+    """A node alone: with empty bodies, since those read values from outside."""
+    message = oir.serde.serialize_node(node)
+    for attribute in message.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            attribute.g.CopyFrom(onnx.GraphProto(name="body"))
     return message
 
 
