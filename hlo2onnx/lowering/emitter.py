@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import onnx_ir as oir
@@ -10,7 +11,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.frontend.mlir.constants import Constants
-from hlo2onnx.frontend.mlir.types import TYPE_OPSETS, TensorType, Types, shape_of
+from hlo2onnx.frontend.mlir.types import TYPE_OPSETS, TensorType, parts_of, shape_of
 from hlo2onnx.frontend.mlir.values import MlirValue
 from hlo2onnx.ir.dependence import Draw
 from hlo2onnx.ir.facts import Facts
@@ -49,7 +50,7 @@ class Emitter(TargetBuilder):
         options: The user's switches.
         report: Where notes go.
         constants: Contents of the module's constants.
-        types: The types of the values.
+        types: `parts_of` for the types of the values.
         rows: For the loops being translated, the row written in a trip, by the placeholder of the
             buffer that becomes a stack of rows.
         has_symbols: Whether an input has a symbolic extent.
@@ -76,7 +77,7 @@ class Emitter(TargetBuilder):
         self.report = report
         self.constants = constants
         self.facts = Facts()
-        self.types = Types()
+        self.types = cache(parts_of)  # a program has thousands of values, but few types
         self.environment: dict[MlirValue, Parts] = {}
         self.rows: dict[Parts, Parts] = {}
         self.has_symbols = False
@@ -112,7 +113,7 @@ class Emitter(TargetBuilder):
 
     def result_type(self, op: Op, index: int = 0) -> TensorType:
         """ONNX element type and shape of a real result."""
-        (part,) = self.types.parts(op.results[index].type)
+        (part,) = self.types(op.results[index].type)
         return part
 
     def result_dims(self, op: Op, index: int = 0) -> tuple[int, ...]:

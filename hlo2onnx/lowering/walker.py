@@ -317,7 +317,7 @@ class Walker:
         results: list[Parts] = []
         start = 0
         for result in op.results:
-            types = self.em.types.parts(result.type)
+            types = self.em.types(result.type)
             parts = tuple(values[start : start + len(types)])
             if len(parts) != len(types):
                 raise InternalError(f"the handler of {op.name} returned too few values")

@@ -193,17 +193,3 @@ def _onnx_dtype(element: ir.Type) -> oir.DataType:
         wider = ", such as bf16 or f32" if isinstance(element, ir.FloatType) else ""
         advice = f"compute with a type that ONNX has instead{wider}"
         raise UnsupportedOp(f"ONNX has no element type {element}", advice) from None
-
-
-class Types:
-    """Reads the types of one program. It has thousands of values, but few types."""
-
-    def __init__(self) -> None:
-        self._parts: dict[ir.Type, tuple[TensorType, ...]] = {}
-
-    def parts(self, mlir_type: ir.Type) -> tuple[TensorType, ...]:
-        """See `parts_of`."""
-        known = self._parts.get(mlir_type)
-        if known is None:
-            known = self._parts[mlir_type] = parts_of(mlir_type)
-        return known
