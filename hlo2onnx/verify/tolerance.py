@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 
-from hlo2onnx.verify.element_kinds import in_f64
+from hlo2onnx.verify.element_kinds import in_f64, is_integer
 
 
 @dataclass(frozen=True)
@@ -45,19 +46,9 @@ TOLERANCES: dict[str, Tolerance] = {
     # Half-precision results are one rounding of an f32 computation: 2 ULP.
     "float16": Tolerance(2e-3, 1e-3),
     "bfloat16": Tolerance(1.6e-2, 8e-3),
-    "float8_e4m3fn": Tolerance(0.125, 0.0625),
-    "float8_e4m3fnuz": Tolerance(0.125, 0.0625),
-    "float8_e5m2": Tolerance(0.25, 0.125),
-    "float8_e5m2fnuz": Tolerance(0.25, 0.125),
-    "float8_e4m3": Tolerance(0.125, 0.0625),
-    "float8_e4m3b11fnuz": Tolerance(0.125, 0.0625),
-    "float8_e3m4": Tolerance(0.0625, 0.03125),
-    "float8_e8m0fnu": Tolerance(1.0, 0.5),
-    "float6_e2m3fn": Tolerance(0.125, 0.0625),
-    "float6_e3m2fn": Tolerance(0.25, 0.125),
-    "float4_e2m1fn": Tolerance(0.5, 0.25),
 }
-"""By name in numpy or ml_dtypes. Other types (integers, bool) must be equal."""
+"""By name. Narrower floats have one unit in the last place, and half of it. Other types (integers,
+bool) must be equal."""
 
 
 def tolerance_of(dtype: np.dtype) -> Tolerance | None:
@@ -65,7 +56,10 @@ def tolerance_of(dtype: np.dtype) -> Tolerance | None:
     their parts."""
     if dtype.kind == "c":
         return TOLERANCES["float32" if dtype.itemsize == 8 else "float64"]
-    return TOLERANCES.get(dtype.name)
+    if dtype.name in TOLERANCES or dtype.kind == "b" or is_integer(dtype):
+        return TOLERANCES.get(dtype.name)
+    unit = float(ml_dtypes.finfo(dtype).eps)
+    return Tolerance(unit, unit / 2)
 
 
 # -- outputs that are nearly constant --------------------------------------------------------------
