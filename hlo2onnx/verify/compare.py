@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 
 from hlo2onnx.verify.coverage import Coverage
@@ -231,17 +232,9 @@ def _limit(
     if tolerance is None:
         return np.zeros(want.shape)
     # XLA flushes denormals to zero, so numbers below the smallest normal one count as zero.
-    floor = _smallest_normal(dtype)
+    floor = float(ml_dtypes.finfo(dtype).smallest_normal)
     magnitude = np.where(np.isfinite(want), np.abs(want), 0)
     return tolerance.absolute * scale + tolerance.relative * magnitude + floor + tolerance.fixed
-
-
-def _smallest_normal(dtype: np.dtype) -> float:
-    import ml_dtypes
-
-    if dtype.kind == "c":
-        dtype = np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
-    return float(ml_dtypes.finfo(dtype).smallest_normal)
 
 
 def _parts(array: np.ndarray) -> np.ndarray:
@@ -253,7 +246,7 @@ def _parts(array: np.ndarray) -> np.ndarray:
 
 def _max_ulp(actual: np.ndarray, expected: np.ndarray, finite: np.ndarray) -> float:
     if actual.dtype.kind == "c":
-        part = np.float32 if actual.dtype.itemsize == 8 else np.float64
+        part = np.finfo(actual.dtype).dtype
         actual = np.stack([actual.real, actual.imag], -1).astype(part)
         expected = np.stack([expected.real, expected.imag], -1).astype(part)
     kind = np.dtype(f"i{actual.dtype.itemsize}")

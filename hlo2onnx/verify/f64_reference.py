@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 
-import ml_dtypes
 import numpy as np
 
-_FLOATS = {
-    "f32": np.dtype(np.float32),
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-}
+from hlo2onnx.frontend.mlir.types import numpy_type
+
 _CONSTANT = re.compile(
     r'dense<(?P<body>"0x[0-9A-Fa-f]*"|[^">]*)> : tensor<(?P<dims>[0-9x]*)'
     r"(?P<open>(?:complex<)?)(?P<element>f32|f16|bf16)(?P<close>>{1,2})"
@@ -80,7 +76,7 @@ def is_evaluation_of(found: np.ndarray, want: np.ndarray, is_half: bool = False)
 
 
 def _constant(match: re.Match[str]) -> str:
-    dtype = _FLOATS[match["element"]]
+    dtype = numpy_type(match["element"])
     body = match["body"]
     if body.startswith('"'):
         narrow = np.frombuffer(bytes.fromhex(body[3:-1]), dtype)

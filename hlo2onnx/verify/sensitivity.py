@@ -170,8 +170,7 @@ def _changed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The array with each float changed by up to a few units in the last place."""
     if not _is_inexact(array):
         return array
-    part = {"complex64": np.float32, "complex128": np.float64}.get(array.dtype.name, array.dtype)
-    unit = float(ml_dtypes.finfo(part).eps)
+    unit = float(ml_dtypes.finfo(array.dtype).eps)
     factor = 1 + unit * rng.integers(-_UNITS, _UNITS, array.shape, endpoint=True)
     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     with np.errstate(all="ignore"):

@@ -55,7 +55,7 @@ def tolerance_of(dtype: np.dtype) -> Tolerance | None:
     """The tolerance of an element type; None if elements must be equal. Complex types have that of
     their parts."""
     if dtype.kind == "c":
-        return TOLERANCES["float32" if dtype.itemsize == 8 else "float64"]
+        return TOLERANCES[np.finfo(dtype).dtype.name]
     if dtype.name in TOLERANCES or dtype.kind == "b" or is_integer(dtype):
         return TOLERANCES.get(dtype.name)
     unit = float(ml_dtypes.finfo(dtype).eps)
