@@ -19,7 +19,7 @@ from hlo2onnx.errors import OverBudgetError, VerificationError
 from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.runtime.adapters.installed import WORKERS
 from hlo2onnx.runtime.adapters.process import Answer, Runtime, StartError, Tensor
-from hlo2onnx.verify.xla import ELEMENT_TYPES, XlaProgram, XlaRun
+from hlo2onnx.verify.xla import COMPILED_TYPES, XlaProgram, XlaRun
 
 SECONDS = 60.0
 """Default time of a verification, beyond one run of each side."""
@@ -142,7 +142,7 @@ _COMPILE = "compile"
 _WANTED = "wanted"
 """The name of the places of the results to return. It is the last input."""
 
-TYPES = [*{numpy_type(name): None for name in sorted(ELEMENT_TYPES)}]
+TYPES = [*{numpy_type(name): None for name in sorted(COMPILED_TYPES)}]
 """Element types of messages, by number."""
 
 

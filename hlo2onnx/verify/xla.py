@@ -14,7 +14,7 @@ from jaxlib import lapack, xla_client
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.frontend.mlir.types import element_type, is_tensor
+from hlo2onnx.frontend.mlir.types import ELEMENT_TYPES, STORED_FLOATS, element_type, is_tensor
 from hlo2onnx.frontend.mlir.values import values_of
 
 XlaRun: TypeAlias = Callable[[Iterable[np.ndarray], Sequence[int] | None], list[np.ndarray]]
@@ -22,15 +22,11 @@ XlaRun: TypeAlias = Callable[[Iterable[np.ndarray], Sequence[int] | None], list[
 Compile: TypeAlias = Callable[[bytes], XlaRun]
 """Compiles bytecode of a module."""
 
-ELEMENT_TYPES = frozenset(
-    [
-        *["i1", "i2", "i4", "i8", "i16", "i32", "i64", "ui2", "ui4", "ui8", "ui16", "ui32", "ui64"],
-        *["f16", "bf16", "f32", "f64", "complex<f32>", "complex<f64>"],
-        *["f4E2M1FN", "f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2"],
-        *["f8E5M2FNUZ", "f8E8M0FNU"],
-    ]
-)
-"""Element types that XLA on the CPU compiles. It aborts the process on others, as on f6E2M3FN."""
+COMPILED_TYPES = {*ELEMENT_TYPES, *STORED_FLOATS, "complex<f32>", "complex<f64>"} - {
+    "f6E2M3FN",
+    "f6E3M2FN",
+}
+"""Element types that XLA on the CPU compiles. It aborts the process on others."""
 
 
 def require_known_types(module_operation: ir.Operation) -> None:
@@ -40,7 +36,7 @@ def require_known_types(module_operation: ir.Operation) -> None:
         VerificationError: A value has an element type that XLA does not compile.
     """
     for mlir_type in {value.type for value in values_of(module_operation)}:
-        if is_tensor(mlir_type) and (element := element_type(mlir_type)) not in ELEMENT_TYPES:
+        if is_tensor(mlir_type) and (element := element_type(mlir_type)) not in COMPILED_TYPES:
             raise VerificationError(f"XLA has no element type {element}: it cannot be the judge")
 
 

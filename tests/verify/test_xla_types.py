@@ -10,7 +10,7 @@ from processes import run_python
 
 import hlo2onnx
 from hlo2onnx import VerificationError
-from hlo2onnx.verify.xla import ELEMENT_TYPES, XlaProgram
+from hlo2onnx.verify.xla import COMPILED_TYPES, XlaProgram
 
 UNKNOWN = ["f6E2M3FN", "f6E3M2FN"]
 PROGRAM = """
@@ -27,10 +27,10 @@ def test_xla_compiles_known_types() -> None:
     out = run_python(
         """
         from hlo2onnx.frontend.mlir.context import parse_module
-        from hlo2onnx.verify.xla import ELEMENT_TYPES, XlaProgram, module_bytecode
+        from hlo2onnx.verify.xla import COMPILED_TYPES, XlaProgram, module_bytecode
 
         VALUES = {"i1": "true", "complex<f32>": "(1.0, 0.0)", "complex<f64>": "(1.0, 0.0)"}
-        for element in sorted(ELEMENT_TYPES):
+        for element in sorted(COMPILED_TYPES):
             value = VALUES.get(element) or ("1" if "i" in element else "1.0")
             dense = f"stablehlo.constant dense<{value}>"
             text = "func.func @main() -> T { %0 = C : T return %0 : T }".replace("C", dense)
@@ -43,13 +43,13 @@ def test_xla_compiles_known_types() -> None:
             print(element, [complex(item) for item in results[0]], flush=True)
         """
     )
-    lines = [f"{element} {[1 + 0j] * 2}" for element in sorted(ELEMENT_TYPES)]
+    lines = [f"{element} {[1 + 0j] * 2}" for element in sorted(COMPILED_TYPES)]
     assert out.splitlines() == lines
 
 
 @pytest.mark.parametrize("element", UNKNOWN)
 def test_unknown_types_reach_no_compiler(element: str) -> None:
-    assert element not in ELEMENT_TYPES
+    assert element not in COMPILED_TYPES
     program = hlo2onnx.translate(PROGRAM.format(element))
     np.testing.assert_array_equal(program(np.float32([1, 2])), [1, 2])
     with pytest.raises(VerificationError, match=f"XLA has no element type {element}"):
