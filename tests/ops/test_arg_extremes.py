@@ -110,29 +110,3 @@ def as_i32_result(text: str) -> str:
         "%wide = stablehlo.convert %o#1 : (tensor<3xi4>) -> tensor<3xi32>\n"
         "return %o#0, %wide : tensor<3xi32>, tensor<3xi32>",
     )
-
-
-XLA_FORM = """
-module { func.func public @main(%x: tensor<3x9xf32>) -> tensor<3xi32> {
-  %p = stablehlo.constant dense<0x7F800000> : tensor<f32>
-  %q = stablehlo.constant dense<0> : tensor<i32>
-  %iota = stablehlo.iota dim = 1 : tensor<3x9xi32>
-  %o:2 = stablehlo.reduce(%x init: %p), (%iota init: %q) across dimensions = [1]
-    : (tensor<3x9xf32>, tensor<3x9xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)
-   reducer(%a: tensor<f32>, %b: tensor<f32>) (%j: tensor<i32>, %k: tensor<i32>) {
-    %le = stablehlo.compare LE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
-    %0 = stablehlo.select %le, %a, %b : tensor<i1>, tensor<f32>
-    %eq = stablehlo.compare EQ, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
-    %low = stablehlo.minimum %j, %k : tensor<i32>
-    %1 = stablehlo.select %le, %j, %k : tensor<i1>, tensor<i32>
-    %2 = stablehlo.select %eq, %low, %1 : tensor<i1>, tensor<i32>
-    stablehlo.return %0, %2 : tensor<f32>, tensor<i32>
-  }
-  return %o#1 : tensor<3xi32>
-} }"""
-
-
-def test_argmin_as_xla_builds_it_is_one_node() -> None:
-    x = np.random.default_rng(4).integers(-3, 4, (3, 9)).astype(np.float32)
-    x[1] = np.inf
-    against_xla(XLA_FORM, x).bit_exact().graph_is("ArgMin", "Cast")

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from against_xla import Run, against_xla
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from mlir_text import tensor
 
 from hlo2onnx.frontend.mlir.types import numpy_type
@@ -148,16 +146,3 @@ def test_graphs() -> None:
     assert last.nodes["Sub"] == last.nodes["Mul"] == 1
     last.has_no("Transpose", "BatchNormalization", "Expand")
     run("training", (2, 3, 4, 4), 1).has_no("Transpose", "Expand")
-
-
-@st.composite
-def shapes(draw: st.DrawFn) -> tuple[list[int], int]:
-    shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=5))
-    return shape, draw(st.integers(0, len(shape) - 1))
-
-
-@pytest.mark.wide
-@settings(max_examples=12, deadline=None, derandomize=True, database=None)
-@given(shapes(), st.sampled_from(sorted(TEXTS)), st.sampled_from(["f32", "f64"]))
-def test_any_shape(shape_and_axis: tuple[list[int], int], kind: str, element: str) -> None:
-    run(kind, *shape_and_axis, element).close()

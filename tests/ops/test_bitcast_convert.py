@@ -7,8 +7,6 @@ import pytest
 from against_xla import against_xla
 from edge_values import edge_values
 from elementwise_text import tensor
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
@@ -231,15 +229,3 @@ def test_other_codes(shift: int, code: int) -> None:
     run = against_xla(UNIFORM.format(type="f32", bits="ui32", shift=shift, code=code, n=len(x)), x)
     run.close()
     assert run.nodes["BitCast"] == (shift < 9 or code not in (0x3F800000, 0x40000000))
-
-
-@pytest.mark.parametrize(("source", "target"), [("f32", "ui8"), ("ui8", "f64"), ("i64", "f32")])
-@pytest.mark.parametrize("opset", [None, 23])
-def test_random(source: str, target: str, opset: int | None) -> None:
-    @settings(max_examples=6, deadline=None, derandomize=True)
-    @given(content=st.binary(min_size=256, max_size=256))
-    def check(content: bytes) -> None:
-        text, x = program(source, target, quiet(np.frombuffer(content, numpy_type(source))))
-        against_xla(text, x, opset=opset).bit_exact()
-
-    check()

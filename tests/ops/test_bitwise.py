@@ -7,9 +7,6 @@ import pytest
 from against_xla import against_xla
 from edge_values import edge_values, pairs
 from elementwise_text import elementwise
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 import hlo2onnx
 from hlo2onnx.frontend.mlir.types import numpy_type
@@ -82,21 +79,6 @@ def test_four_bits(op: str, type: str, byte: str) -> None:
     counts = {"popcnt": int.bit_count, "count_leading_zeros": lambda code: 4 - code.bit_length()}
     for (result,) in run.actual:
         np.testing.assert_array_equal(result, [counts[op](code) for code in codes])
-
-
-@pytest.mark.parametrize("op", COUNTS)
-@pytest.mark.parametrize("type", ["i32", "i64", "ui64"])
-def test_random(op: str, type: str) -> None:
-    info = np.iinfo(numpy_type(type))
-    arrays = hnp.arrays(info.dtype, 64, elements=st.integers(int(info.min), int(info.max)))
-    text = elementwise(op, [type], type, "64")
-
-    @settings(max_examples=8, deadline=None, derandomize=True)
-    @given(x=arrays)
-    def check(x: np.ndarray) -> None:
-        against_xla(text, x).bit_exact()
-
-    check()
 
 
 @pytest.mark.parametrize(("type", "shifts"), [("ui8", 3), ("ui16", 4), ("ui32", 4), ("ui64", 4)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from against_xla import against_xla
 from jax import lax
-from lowered_loops import W, X, against_jax
+from lowered_loops import X, against_jax
 
 IF = """
 func.func public @main(%arg0: tensor<i1>, %arg1: tensor<{type}>) -> (tensor<{type}>, tensor<{type}>) {{
@@ -89,12 +89,6 @@ def test_case_of_a_constant_is_its_branch(branches: int, index: int) -> None:
 def test_lax_cond_keeps_its_predicate() -> None:
     run = against_jax(lambda p, x: lax.cond(p, jnp.sin, jnp.cos, x), np.array(True), X)
     run.close().graph_is("If", "Sin", "Cos")
-
-
-@pytest.mark.parametrize("index", [-5, 0, 1, 2, 9])
-def test_lax_switch(index: int) -> None:
-    branches = [jnp.sin, jnp.cos, lambda x: x * 2 + W[0]]
-    against_jax(lambda i, x: lax.switch(i, branches, x), np.int32(index), X).close()
 
 
 def test_branch_in_a_scalar_region_becomes_where() -> None:

@@ -47,20 +47,3 @@ def test_comparisons_of_an_index(branches: int, element: str, nodes: str) -> Non
         number = np.array(index).astype(numpy_type(element))
         run = against_xla(module, number, x, without=RULE_NAMES).bit_exact()
     assert " ".join(node.op_type for node in run.program.model.graph) == nodes
-
-
-@pytest.mark.parametrize(("predicate", "nodes"), [("true", "Add"), ("false", "Mul")])
-def test_a_known_predicate_takes_its_branch(predicate: str, nodes: str) -> None:
-    module = f"""func.func public @main(%arg0: tensor<2xi32>) -> tensor<2xi32> {{
-      %p = stablehlo.constant dense<{predicate}> : tensor<i1>
-      %0 = "stablehlo.if"(%p) ({{
-        %1 = stablehlo.add %arg0, %arg0 : tensor<2xi32>
-        stablehlo.return %1 : tensor<2xi32>
-      }}, {{
-        %1 = stablehlo.multiply %arg0, %arg0 : tensor<2xi32>
-        stablehlo.return %1 : tensor<2xi32>
-      }}) : (tensor<i1>) -> tensor<2xi32>
-      return %0 : tensor<2xi32>
-    }}"""
-    run = against_xla(module, np.array([5, 7], np.int32), without=RULE_NAMES).bit_exact()
-    assert " ".join(node.op_type for node in run.program.model.graph) == nodes

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from dialect_handlers.common import sorting
 from hlo2onnx import translate
 
 SORT = """
@@ -97,18 +95,3 @@ def test_chains(end: str, known: int) -> None:
     types = "tensor<i1>, tensor<i1>" if last.startswith("select") else "tensor<i1>"
     lines = [f"%both = stablehlo.{part} : tensor<i1>" for part in first]
     assert keys(CHAIN + "\n".join([*lines, f"%before = stablehlo.{last} : {types}"])) == known
-
-
-def test_steps_of_the_network_sort_everything() -> None:
-    """By the 0-1 principle: all sequences of zeros and ones."""
-    for extent in (1, 2, 3, 4, 5, 7, 8, 9):
-        every = (np.arange(2**extent)[:, None] >> np.arange(extent)) & 1
-        for p, r, d in sorting._steps(extent):
-            for i in range(extent - d):
-                if i & p == r:
-                    low = np.minimum(every[:, i], every[:, i + d])
-                    every[:, i + d] = np.maximum(every[:, i], every[:, i + d])
-                    every[:, i] = low
-        assert (np.diff(every, axis=1) >= 0).all()
-        doublings = max(extent - 1, 1).bit_length()
-        assert len(sorting._steps(extent)) == doublings * (doublings + 1) // 2

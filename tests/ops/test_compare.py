@@ -12,9 +12,6 @@ import pytest
 from against_xla import against_xla
 from edge_values import pairs
 from elementwise_text import elementwise
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
@@ -183,24 +180,6 @@ def test_edge_shapes(type: str, shape: str) -> None:
 def test_nodes(direction: str, nodes: list[str]) -> None:
     x, y = pairs("f32")
     against_xla(compare(direction, "f32", f"{len(x)}"), x, y).graph_is(*nodes)
-
-
-@pytest.mark.costly
-@pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("type", ["f32", "f64", "f16"])
-def test_random_total_order(direction: str, type: str) -> None:
-    """Random bits: NaN payloads and subnormals have their places too."""
-    dtype = numpy_type(type)
-    bits = np.dtype(f"u{dtype.itemsize}")
-    arrays = hnp.arrays(bits, 64, elements=st.integers(0, int(np.iinfo(bits).max)))
-    text = compare(direction, type, "64", "TOTALORDER")
-
-    @settings(max_examples=5, deadline=None, derandomize=True)
-    @given(x=arrays, y=arrays)
-    def check(x: np.ndarray, y: np.ndarray) -> None:
-        against_xla(text, x.view(dtype), y.view(dtype)).bit_exact()
-
-    check()
 
 
 def test_total_order_of_every_bf16() -> None:

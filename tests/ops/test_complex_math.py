@@ -88,17 +88,6 @@ def test_binary_edges(op: str) -> None:
     run(op, "f32", np.repeat(values, values.size), np.tile(values, values.size)).close()
 
 
-@pytest.mark.parametrize("op", ["maximum", "minimum"])
-def test_extremes_look_at_the_real_parts_alone(op: str) -> None:
-    """Equal real parts give x, NaN gives y."""
-    x = np.array(
-        [complex(1, -2), complex(1, 2), complex(np.nan, 1), complex(1, np.nan)], np.complex64
-    )
-    y = np.array([complex(1, 2), complex(1, -2), 5, 2], np.complex64)
-    run(op, "f32", x, y).close()
-    run(op, "f32", y, x).close()
-
-
 def test_atan2_edges() -> None:
     """On the cut of the logarithm the last bit decides between pi and -pi."""
     values = grid(EDGES, np.complex64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -62,21 +61,6 @@ def test_loops_in_branches_and_branches_in_loops() -> None:
 
     for n in (0, 2, 3, 6):
         against_jax(f, X, np.int32(n)).close()
-
-
-def test_calls_in_bodies() -> None:
-    @jax.jit
-    def step(c: Any, w: Any) -> Any:
-        return jnp.tanh(c @ w)
-
-    def f(x: Any, w: Any) -> Any:
-        return lax.while_loop(
-            lambda c: jax.jit(lambda d: d.sum() < 50)(c),
-            lambda c: step(c, w) + step(c + 1, w) + c,
-            x,
-        )
-
-    against_jax(f, np.abs(X), np.abs(W)).close()
 
 
 def test_names_follow_the_program() -> None:

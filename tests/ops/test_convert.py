@@ -10,9 +10,6 @@ import pytest
 from against_xla import against_xla
 from edge_values import edge_values
 from elementwise_text import elementwise
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from hlo2onnx.frontend.mlir.types import numpy_type
 
@@ -217,25 +214,3 @@ def test_two_bits(narrow: str, low: int) -> None:
     run = against_xla(text, x, opset=26)
     for (result,) in run.actual:
         np.testing.assert_array_equal(result, (x - low) % 4 + low)
-
-
-@pytest.mark.costly
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [("f32", "i32"), ("f64", "i64"), ("f32", "ui8"), ("f64", "f8E4M3FN"), ("i64", "f32")],
-)
-def test_random(source: str, target: str) -> None:
-    dtype = numpy_type(source)
-    numbers = (
-        st.floats(width=dtype.itemsize * 8, allow_subnormal=False)
-        if dtype.kind == "f"
-        else st.integers(int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
-    )
-    arrays = hnp.arrays(dtype, 128, elements=numbers)
-
-    @settings(max_examples=8, deadline=None, derandomize=True)
-    @given(x=arrays)
-    def check(x: np.ndarray) -> None:
-        converted(source, target, x)
-
-    check()

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from against_xla import Run, against_xla
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from jax import lax
 from mlir_text import tensor
 
@@ -311,20 +308,6 @@ def test_conv_transpose(size: int, stride: int, padding: str) -> None:
     run.graph_is("Transpose", "ConvTranspose", "Transpose")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("mode", ["full", "same", "valid"])
-def test_convolve(mode: str, dtype: str) -> None:
-    of_jax(lambda x, k: jnp.convolve(x, k, mode=mode), (50,), (21,), dtype=dtype)
-
-
-def test_conv_under_vmap() -> None:
-    def conv(x: jax.Array, w: jax.Array) -> jax.Array:
-        return lax.conv(x[None], w, (1, 1), "SAME")[0]
-
-    of_jax(jax.vmap(conv, (0, None)), (3, 2, 5, 5), (4, 2, 3, 3))
-    of_jax(jax.vmap(conv), (3, 2, 5, 5), (3, 4, 2, 3, 3))
-
-
 # -- the shape of the graph -------------------------------------------------------------------
 
 
@@ -356,44 +339,3 @@ def test_weights_are_laid_out_once_and_for_all() -> None:
         (2, 5, 6, 3),
     )
     run.graph_is("Transpose", "Conv", "Transpose")
-
-
-@st.composite
-def convolutions(draw: st.DrawFn) -> Case:
-    """Any convolution of small extents."""
-    rank = draw(st.integers(0, 3))
-
-    def each(values: st.SearchStrategy) -> tuple:  # type: ignore[type-arg]
-        return tuple(draw(st.tuples(*[values] * rank)))
-
-    groups = draw(st.sampled_from([(1, 1), (1, 1), (2, 1), (1, 2)]))
-    digits = "".join(map(str, range(rank)))
-    names = ("bf" + digits, "oi" + digits, "bf" + digits)
-    small = st.integers(1, 3)
-    return Case(
-        spatial=each(st.integers(1, 5)),
-        kernel=each(small),
-        strides=each(small),
-        pads=each(st.tuples(st.integers(-2, 4), st.integers(-2, 4))),
-        lhs_dilation=each(st.sampled_from([1, 1, 2, 3])),
-        rhs_dilation=each(st.sampled_from([1, 1, 2])),
-        reversal=each(st.booleans()),
-        batch=2 * draw(st.integers(1, 2)),
-        features=2 * draw(st.integers(1, 2)),
-        outputs=2 * draw(st.integers(1, 2)),
-        feature_groups=groups[0],
-        batch_groups=groups[1],
-        layouts=tuple("".join(draw(st.permutations(layout))) for layout in names),
-    )
-
-
-@pytest.mark.wide
-@given(convolutions())
-@settings(max_examples=12, deadline=None, derandomize=True)
-def test_any_convolution(case: Case) -> None:
-    """In small whole numbers, of which every sum is exact, against XLA's integer convolution: its
-    f32 one reads outside the input for some negative pads (1-D, jaxlib 0.10; 0.12 is right)."""
-    whole = replace(case, elements=("i32",) * 3).run(wide=False).bit_exact()
-    run = case.run(wide=False)
-    for outputs in run.actual:
-        np.testing.assert_array_equal(outputs[0], whole.expected[0])

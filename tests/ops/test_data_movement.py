@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import pytest
 from against_xla import Run, against_xla
 from gather_case import filled
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from mlir_text import tensor
 
 ELEMENTS = [
@@ -197,35 +195,3 @@ def test_element_types(element: str) -> None:
     }} }}
     """
     against_xla(text, filled((3, 7), element), filled((2, 7, 3), element)).bit_exact()
-
-
-@st.composite
-def broadcasts(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
-    """Operand dims, broadcast_dimensions, result dims."""
-    result = draw(st.lists(st.integers(0, 4), max_size=4))
-    count = draw(st.integers(0, len(result)))
-    dims = list(draw(st.permutations(range(len(result))))[:count])
-    return [draw(st.sampled_from([1, result[axis]])) for axis in dims], dims, result
-
-
-@settings(max_examples=15, deadline=None, derandomize=True)
-@given(broadcasts())
-def test_any_broadcast(drawn: tuple[list[int], list[int], list[int]]) -> None:
-    operand, dims, result = drawn
-    moved(f"stablehlo.broadcast_in_dim %arg0, dims = {dims}", [operand], result)
-
-
-@settings(max_examples=15, deadline=None, derandomize=True)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 3), st.integers(0, 4), st.integers(0, 3), st.integers(1, 4)),
-        min_size=1,
-        max_size=3,
-    )
-)
-def test_any_slice(axes: list[tuple[int, int, int, int]]) -> None:
-    bounds = [(start, start + length, step) for start, length, _, step in axes]
-    operand = [start + length + rest for start, length, rest, _ in axes]
-    shown = ", ".join(f"{start}:{limit}:{step}" for start, limit, step in bounds)
-    result = [len(range(*bound)) for bound in bounds]
-    moved(f"stablehlo.slice %arg0 [{shown}]", [operand], result)

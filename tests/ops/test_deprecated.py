@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from against_xla import against_xla
 from edge_values import edge_values
 from mlir_text import tensor
 
-from dialect_handlers.stablehlo.linear_algebra import selected
 from hlo2onnx import translate
 from hlo2onnx.frontend.mlir.types import numpy_type
 
@@ -103,13 +101,6 @@ def test_torch_index_select(
     result = (*dims[:dim], *count[batch_dims:], *dims[dim + 1 :])
     types = tensor(dims, element), tensor(count, "i32"), tensor(result, element)
     against_xla(select(*types, dim, batch_dims), x, index).bit_exact()
-
-
-def test_selected_in_jax() -> None:
-    x, index = jnp.arange(24).reshape(2, 4, 3), jnp.array([[3, 0], [1, 9]])
-    found = selected(x, index, dim=1, batch_dims=1)
-    np.testing.assert_array_equal(found[0], x[0][np.array([3, 0])])
-    np.testing.assert_array_equal(found[1], x[1][np.array([1, 3])])
 
 
 OTHERS = {

@@ -8,9 +8,6 @@ import pytest
 from against_xla import against_xla
 from edge_values import pairs
 from elementwise_text import elementwise
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 import hlo2onnx
 from hlo2onnx.frontend.mlir.types import numpy_type
@@ -143,63 +140,3 @@ def test_constants_that_trap(type: str) -> None:
     quotient, remainder = program()
     np.testing.assert_array_equal(quotient, [least, -1])
     np.testing.assert_array_equal(remainder, [0, 5])
-
-
-NON_NEGATIVE = """
-module {{ func.func public @main(%arg0: tensor<9xui8>, %arg1: tensor<9xui8>)
-    -> (tensor<9xi32>, tensor<9xi32>) {{
-  %0 = stablehlo.convert %arg0 : (tensor<9xui8>) -> tensor<9xi32>
-  %1 = stablehlo.convert %arg1 : (tensor<9xui8>) -> tensor<9xi32>
-  %2 = stablehlo.divide %0, %1 : tensor<9xi32>
-  %3 = stablehlo.remainder %0, %1 : tensor<9xi32>
-  return %2, %3 : tensor<9xi32>, tensor<9xi32>
-}} }}
-"""
-
-
-def test_operands_proven_non_negative() -> None:
-    """Only the zero is guarded, and the remainder is a Mod."""
-    x = np.array([0, 1, 2, 7, 9, 100, 128, 254, 255], np.uint8)
-    run = against_xla(NON_NEGATIVE.format(), x, x[::-1].copy()).bit_exact()
-    run.has_no("And", "Or")
-    assert run.nodes["Mod"] == 1
-
-
-ONE_NON_NEGATIVE = """
-module {{ func.func public @main(%arg0: tensor<4xui8>, %arg1: tensor<4xi32>)
-    -> (tensor<4xi32>, tensor<4xi32>) {{
-  %0 = stablehlo.convert %arg0 : (tensor<4xui8>) -> tensor<4xi32>
-  %1 = stablehlo.{op} %0, %arg1 : tensor<4xi32>
-  %2 = stablehlo.{op} %arg1, %0 : tensor<4xi32>
-  return %1, %2 : tensor<4xi32>, tensor<4xi32>
-}} }}
-"""
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_one_operand_proven_non_negative(op: str) -> None:
-    """The other one may be negative: the result has the sign of x, whichever it is."""
-    x, y = np.array([7, 250, 1, 0], np.uint8), np.array([-3, 4, -(2**31), -1], np.int32)
-    against_xla(ONE_NON_NEGATIVE.format(op=op), x, y).bit_exact()
-
-
-@pytest.mark.costly
-@pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("type", ["i8", "i32", "i64", "ui32", "ui64", "f32", "f64"])
-def test_random(op: str, type: str) -> None:
-    count = 64
-    text = elementwise(op, [type, type], type, f"{count}")
-    dtype = numpy_type(type)
-    numbers = (
-        st.floats(width=dtype.itemsize * 8, allow_subnormal=False)
-        if dtype.kind == "f"
-        else st.integers(int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) | st.integers(0, 5)
-    )
-    arrays = hnp.arrays(dtype, count, elements=numbers)
-
-    @settings(max_examples=8, deadline=None, derandomize=True)
-    @given(x=arrays, y=arrays)
-    def check(x: np.ndarray, y: np.ndarray) -> None:
-        against_xla(text, x, y).close()
-
-    check()

@@ -8,12 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 from against_xla import against_xla
+from rule_names import RULE_NAMES
 
 import hlo2onnx
 from hlo2onnx.frontend.mlir.types import numpy_type
-from hlo2onnx.raising.rules import RULES
-
-RULE_NAMES = frozenset(rule.name for rule in RULES)
 
 KNOWN = {
     "any": "%0 = stablehlo.add %w, %w : @",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import jax
@@ -11,8 +10,6 @@ import numpy as np
 import pytest
 from against_xla import Run, against_xla
 from edge_values import edge_values, pairs
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
@@ -311,14 +308,6 @@ def test_attention_with_heads_behind() -> None:
     run.graph_is("Transpose", "MatMul", "Transpose")
 
 
-def test_attention_with_heads_in_front() -> None:
-    shape = (2, 3, 6, 4)
-    run = of_jax(lambda q, k: jnp.einsum("bhqd,bhkd->bhqk", q, k), shape, shape)
-    run.graph_is("Transpose", "MatMul")
-    run = of_jax(lambda p, v: jnp.einsum("bhqk,bhkd->bhqd", p, v), (2, 3, 6, 6), shape)
-    run.graph_is("MatMul")
-
-
 def test_gradient_of_a_dense_layer() -> None:
     """JAX computes dw as (gᵀx)ᵀ; xᵀg needs one Transpose."""
 
@@ -331,31 +320,3 @@ def test_gradient_of_a_dense_layer() -> None:
 def test_a_constant_is_transposed_once_and_for_all() -> None:
     weights = numbers((5, 4), "f32")
     of_jax(lambda x: x @ weights.T, (3, 4)).graph_is("MatMul")
-
-
-@st.composite
-def contractions(draw: st.DrawFn) -> tuple:  # type: ignore[type-arg]
-    """Operand shapes and axes of any contraction of rank up to 5."""
-    extents = st.sampled_from([0, 1, 1, 2, 2, 3])
-    batch, contracted = (draw(st.lists(extents, max_size=2)) for _ in range(2))
-    sides = []
-    for _ in range(2):
-        free = draw(st.lists(extents, max_size=2))
-        dims = [*batch, *contracted, *free]
-        order = draw(st.permutations(range(len(dims))))
-        place = {axis: position for position, axis in enumerate(order)}
-        batch_axes = [place[axis] for axis in range(len(batch))]
-        contracting = [place[len(batch) + axis] for axis in range(len(contracted))]
-        sides.append(([dims[axis] for axis in order], batch_axes, contracting))
-    (lhs, lhs_batch, lhs_contracting), (rhs, rhs_batch, rhs_contracting) = sides
-    return lhs, rhs, (lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch)
-
-
-@given(contractions())
-@settings(max_examples=12, deadline=None, derandomize=True)
-def test_any_contraction(axes: tuple) -> None:  # type: ignore[type-arg]
-    lhs, rhs, contracting, batching = axes
-    text = dot(lhs, rhs, contracting, batching, ("i32", "i32", "i32"))
-    run = against_xla(text, numbers(lhs, "i32"), numbers(rhs, "i32", 1)).bit_exact()
-    if math.prod([*lhs, *rhs]):
-        assert run.nodes["MatMul"] + run.nodes["Mul"] == 1

@@ -11,8 +11,6 @@ import pytest
 from against_xla import Run, against_xla
 from edge_values import edge_values
 from every_size import every_size
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from mlir_text import Start, Starts, tensor
 from rule_names import RULE_NAMES
 from target_costs import use_costs
@@ -142,25 +140,6 @@ def test_single_elements_along_several_axes(
     assert [node.attributes["axis"].as_int() for node in gathers] == (axes or [])
 
 
-NODES: list[tuple[Sequence[int], Sequence[Start], Sequence[int], str]] = [
-    ((7, 5), ("@2", "@9"), (4, 3), "Reshape Reshape Concat Max Min Add Slice"),
-    ((7, 5), ("@2", "@9"), (4, 5), "Reshape Clip Add Slice"),
-    ((7, 5), ("@2", 1), (4, 3), "Slice Reshape Clip Add Slice"),
-    ((7, 5), ("@2", "@9"), (7, 5), "Identity"),
-    ((7, 5), ("@2", "@9"), (1, 5), "Clip Gather Reshape"),
-    ((7, 5), ("@2", "@9"), (0, 5), "Identity"),
-    ((3, 5000), ("@2", 0), (1, 5000), "Clip Gather Reshape"),
-]
-
-
-@pytest.mark.parametrize(("dims", "starts", "sizes", "nodes"), NODES)
-def test_nodes_without_rules(
-    dims: Sequence[int], starts: Sequence[Start], sizes: Sequence[int], nodes: str
-) -> None:
-    run = sliced(dims, starts, sizes, without=RULE_NAMES)
-    assert " ".join(node.op_type for node in run.program.model.graph) == nodes
-
-
 @pytest.mark.parametrize(("sizes", "op_type"), [((1, 1), "Slice"), ((1, 8), "Gather")])
 def test_one_row_of_a_symbolic_number(sizes: tuple[int, int], op_type: str) -> None:
     def sliced(x: jax.Array, i: jax.Array) -> jax.Array:
@@ -169,19 +148,3 @@ def test_one_row_of_a_symbolic_number(sizes: tuple[int, int], op_type: str) -> N
     program = every_size(sliced, "b, 8", "int32[2]", sizes=(1, 4))
     nodes = [node for node in program.model.graph if str(node.inputs[0].name) == "x"]
     assert [node.op_type for node in nodes if node.op_type != "Shape"] == [op_type]
-
-
-@st.composite
-def slices(draw: st.DrawFn) -> tuple[list[int], list[Start], list[int]]:
-    dims = draw(st.lists(st.integers(0, 5), min_size=1, max_size=3))
-    sizes = [draw(st.integers(0, dim)) for dim in dims]
-    starts = [draw(st.integers(-3, 7)) for _ in dims]
-    return dims, [start if draw(st.booleans()) else f"@{start}" for start in starts], sizes
-
-
-@pytest.mark.wide
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(slices(), st.sampled_from(["i32", "i64", "i8"]))
-def test_any_slice(drawn: tuple[list[int], list[Start], list[int]], index: str) -> None:
-    dims, starts, sizes = drawn
-    sliced(dims, starts, sizes, index=index)

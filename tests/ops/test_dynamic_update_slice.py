@@ -12,10 +12,7 @@ import pytest
 from against_xla import Run, against_xla
 from edge_values import edge_values
 from emitting import Emitted
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from mlir_text import Start, Starts, tensor
-from rule_names import RULE_NAMES
 
 from dialect_handlers.stablehlo.dynamic_slices import dynamic_update_slice
 from hlo2onnx.errors import UnsupportedOp
@@ -120,24 +117,6 @@ def test_element_types(element: str) -> None:
     updated((7, 3), ("@2", "@0"), (4, 2), element)
 
 
-NODES: list[tuple[Sequence[int], Sequence[Start], Sequence[int], str]] = [
-    ((4, 60, 8), ("@3", "@59", "@1"), (4, 1, 8), "Clip Cast Reshape Concat Add ScatterND"),
-    ((70, 3), ("@3", "@1"), (4, 3), "Clip Cast Reshape Add ScatterND"),
-    ((7, 3), ("@3", "@1"), (4, 3), "Clip Cast Reshape Add ScatterND"),
-    ((7, 3), ("@3", "@1"), (7, 3), "Identity"),
-    ((7, 3), ("@3", "@1"), (0, 3), "Identity"),
-]
-
-
-@pytest.mark.parametrize(("dims", "starts", "sizes", "nodes"), NODES)
-def test_nodes_without_rules(
-    dims: Sequence[int], starts: Sequence[Start], sizes: Sequence[int], nodes: str
-) -> None:
-    """Starts along an axis that the window covers are not looked at."""
-    run = updated(dims, starts, sizes, without=RULE_NAMES)
-    assert " ".join(node.op_type for node in run.program.model.graph) == nodes
-
-
 @pytest.mark.parametrize(("row", "fits"), [((1, 3), True), ((2, 3), True), ((1, 2), False)])
 def test_rows_of_a_stack(row: tuple[int, ...], fits: bool) -> None:
     """What is written to a buffer that a loop returns as a stack of rows is kept as it is."""
@@ -155,21 +134,3 @@ def test_rows_of_a_stack(row: tuple[int, ...], fits: bool) -> None:
         return []
 
     assert not Emitted(build, {"x": np.zeros((7, 3)), "u": np.zeros(row)}).nodes
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[list[int], list[Start], list[int]]:
-    dims = [draw(st.integers(1, 12)) for _ in range(draw(st.integers(1, 4)))]
-    sizes = [draw(st.integers(1, dim)) for dim in dims]
-    starts: list[Start] = []
-    for dim in dims:
-        start = draw(st.integers(-2, dim + 1))
-        starts.append(f"@{start}" if draw(st.booleans()) else start)
-    return dims, starts, sizes
-
-
-@pytest.mark.wide
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(cases())
-def test_any_window(drawn: tuple[list[int], list[Start], list[int]]) -> None:
-    updated(*drawn)

@@ -10,8 +10,6 @@ import pytest
 from accuracy import like_xla, ulps
 from against_xla import Run, against_xla
 from edge_values import edge_values, pairs
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hlo2onnx.frontend.mlir.types import numpy_type
 
@@ -331,41 +329,3 @@ module { func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {
         np.array([-1, 0, 2], np.float32),
     )
     like_xla(run)
-
-
-ANY_F32 = st.floats(width=32, allow_subnormal=False)
-MIXED = """
-module { func.func public @main(%arg0: tensor<64xf32>, %arg1: tensor<64xf32>) -> (
-    tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xi1>) {
-  %0 = stablehlo.atan2 %arg0, %arg1 : tensor<64xf32>
-  %1 = stablehlo.maximum %arg0, %arg1 : tensor<64xf32>
-  %2 = stablehlo.round_nearest_afz %arg0 : tensor<64xf32>
-  %3 = stablehlo.cbrt %arg1 : tensor<64xf32>
-  %4 = stablehlo.log_plus_one %arg0 : tensor<64xf32>
-  %5 = stablehlo.is_finite %arg1 : (tensor<64xf32>) -> tensor<64xi1>
-  return %0, %1, %2, %3, %4, %5 : tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>,
-    tensor<64xf32>, tensor<64xi1>
-} }"""
-
-
-@pytest.mark.wide
-@settings(max_examples=12, deadline=None, derandomize=True)
-@given(
-    st.lists(ANY_F32, min_size=64, max_size=64),
-    st.lists(ANY_F32, min_size=64, max_size=64),
-)
-def test_any_floats(left: list[float], right: list[float]) -> None:
-    like_xla(against_xla(MIXED, np.array(left, np.float32), np.array(right, np.float32)))
-
-
-@settings(max_examples=15, deadline=None, derandomize=True)
-@given(
-    st.sampled_from([*ARITHMETIC, "power"]),
-    st.sampled_from(INTEGERS),
-    st.binary(min_size=128, max_size=128),
-    st.lists(st.integers(0, 63), min_size=16, max_size=16),
-)
-def test_any_integers(op: str, element: str, content: bytes, small: list[int]) -> None:
-    dtype = numpy_type(element)
-    x, y = np.frombuffer(content, dtype)[:16], np.frombuffer(content, dtype)[-16:]
-    apply(op, element, x, np.array(small, dtype) if op == "power" else y).bit_exact()

@@ -10,10 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from against_xla import Run, against_xla
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from jax.scipy import fft as jax_fft
-from jax.scipy import signal
 from mlir_text import tensor
 
 import hlo2onnx
@@ -91,17 +88,6 @@ def test_nothing(kind: str, batch: list[int], lengths: list[int]) -> None:
     against_xla(text(kind, batch, lengths, "f32")).bit_exact()
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
-@given(
-    st.sampled_from(KINDS),
-    st.sampled_from([*ELEMENTS]),
-    st.lists(st.integers(1, 4), max_size=2),
-    st.lists(st.integers(1, 300), min_size=1, max_size=2),
-)
-def test_any(kind: str, element: str, batch: list[int], lengths: list[int]) -> None:
-    check(against_xla(text(kind, batch, lengths, element)), kind, lengths)
-
-
 @pytest.mark.parametrize("length", [1, 2, 4, 5, 8, 300, 514, 515])
 def test_imaginary_parts_of_real_elements_are_not_read(length: int) -> None:
     """Of the first and, where the length is even, of the last element."""
@@ -170,7 +156,7 @@ def draw(*shape: int, kind: str = "f") -> np.ndarray:
     return real if kind == "f" else real + 1j * rng.standard_normal(shape)
 
 
-LINE, SHORT, IMAGE, KERNEL = draw(300), draw(41), draw(24, 31), draw(5, 4)
+LINE, SHORT, IMAGE = draw(300), draw(41), draw(24, 31)
 SPECTRUM, CUBE = draw(151, kind="c"), draw(2, 3, 4, 5, kind="c")
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
@@ -194,15 +180,6 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "gradient": (jax.grad(lambda x: jnp.sum(jnp.cos(jnp.fft.rfft(x).imag))), (SHORT,)),
     "dct": (jax_fft.dct, (LINE,)),
     "idctn": (jax_fft.idctn, (IMAGE,)),
-    "convolve": (lambda x, y: signal.convolve(x, y, method="fft"), (LINE, SHORT)),
-    "fftconvolve": (signal.fftconvolve, (IMAGE, KERNEL)),
-    "fftconvolve same": (lambda x, y: signal.fftconvolve(x, y, "same"), (LINE, SHORT)),
-    "fftconvolve valid": (lambda x, y: signal.fftconvolve(x, y, "valid"), (IMAGE, KERNEL)),
-    "correlate": (lambda x, y: signal.correlate(x, y, method="fft"), (LINE, SHORT)),
-    "stft": (lambda x: signal.stft(x, nperseg=64), (LINE,)),
-    "istft": (lambda x: signal.istft(x, nperseg=64), (draw(33, 11, kind="c"),)),
-    "welch": (lambda x: signal.welch(x, nperseg=50), (LINE,)),
-    "csd": (lambda x, y: signal.csd(x, y, nperseg=64), (LINE, LINE[::-1].copy())),
 }  # fmt: skip
 
 

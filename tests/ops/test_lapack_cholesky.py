@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
 from against_xla import against_xla
+from factors import assert_nodes_do_not_depend_on_the_size
 from jax.lax import linalg
-from matrices import FLOATS, MLIR, REAL, definite, like_jax, matrix, text_of
+from matrices import FLOATS, MLIR, definite, like_jax, matrix
 from mlir_text import tensor
 
 import hlo2onnx
-from dialect_handlers.common.linalg.cholesky import cholesky
 from hlo2onnx.runtime.sessions import OrtProgram
 
 pytestmark = pytest.mark.wide
@@ -147,32 +144,8 @@ def test_the_diagonal_is_real() -> None:
     like_jax(lambda x: linalg.cholesky(x, symmetrize_input=False), a).close()
 
 
-@pytest.mark.parametrize("platform", ["cuda", "rocm"])
-def test_other_platforms(platform: str) -> None:
-    a = definite((2, 5, 5), "float32")
-    lowered = jax.jit(jnp.linalg.cholesky).trace(a).lower(lowering_platforms=(platform,))
-    result = hlo2onnx.translate(lowered.as_text())(a)
-    np.testing.assert_allclose(result, np.linalg.cholesky(a), rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("size", [64, 200])
-@pytest.mark.parametrize("dtype", REAL)
-def test_residual(size: int, dtype: str) -> None:
-    a = definite((size, size), dtype)
-    program = hlo2onnx.translate(text_of(jnp.linalg.cholesky, a))
-    factor = program(a).astype(np.float64)
-    residual = np.abs(factor @ factor.T - a).max() / np.abs(a).max()
-    assert residual <= 10 * np.finfo(dtype).eps
-
-
 def test_nodes_do_not_depend_on_the_size() -> None:
-    counts = {
-        hlo2onnx.translate(op("float32", "", (size, size))).report.nodes.total()
-        for size in (101, 200, 1000)
-    }
-    # A size that is whole blocks already spares a Pad and a Slice; small masks are constants.
-    assert max(counts) - min(counts) <= 8
-    assert max(counts) < 100
+    assert_nodes_do_not_depend_on_the_size(jnp.linalg.cholesky, 105, 101, (200, 1000))
 
 
 def test_an_ill_conditioned_matrix() -> None:
@@ -185,33 +158,3 @@ def test_an_ill_conditioned_matrix() -> None:
     (factor,) = session({program.input_names[0]: a})
     wide = factor.astype(np.float64)
     assert np.abs(wide @ wide.T - a).max() <= 20 * np.finfo(np.float32).eps
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_gradient(dtype: str) -> None:
-    def loss(a: jax.Array) -> jax.Array:
-        return jnp.sum(jnp.sin(abs(jnp.linalg.cholesky(a))))
-
-    like_jax(jax.grad(loss), definite((2, 5, 5), dtype)).close()
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("lower", [True, False])
-def test_cho_solve(dtype: str, lower: bool) -> None:
-    def solve(a: jax.Array, b: jax.Array) -> jax.Array:
-        factor = jax.scipy.linalg.cho_factor(a, lower=lower)
-        return jax.scipy.linalg.cho_solve(factor, b)
-
-    like_jax(solve, definite((6, 6), dtype), matrix((6, 2), dtype)).close()
-
-
-def test_in_jax_alone() -> None:
-    """The function itself: its pivots are the squares of the diagonal, and failures show there."""
-    a = definite((3, 50, 50), "float32")
-    a[1, 40, 40] = -1
-    u, pivots = map(np.asarray, jax.jit(partial(cholesky, lower=False))(a))
-    assert (pivots > 0).all(-1).tolist() == [True, False, True]
-    assert int((pivots[1] > 0).argmin()) == 40
-    for k in (0, 2):
-        np.testing.assert_allclose(u[k].T @ u[k], a[k], rtol=1e-5, atol=1e-3)
-        np.testing.assert_array_equal(u[k], np.triu(u[k]))

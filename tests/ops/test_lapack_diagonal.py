@@ -103,18 +103,6 @@ def test_phases_of_complex_diagonals(rows: int) -> None:
         assert_exactly(full, a)
 
 
-@pytest.mark.parametrize("function", [eigh, full])
-def test_one_element(function: Callable[..., Any]) -> None:
-    assert_exactly(function, np.array([[[2]], [[0]], [[-2]]], np.float32))
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("function", [jnp.linalg.eigh, jnp.linalg.svd])
-def test_the_identity(function: Callable[..., Any]) -> None:
-    """Where every covariance matrix adaptation starts."""
-    assert_exactly(function, np.eye(3, dtype=np.float32))
-
-
 def test_diagonal_matrices_among_others() -> None:
     """Each matrix of a batch is treated as it is."""
     other = np.array([[2.0, 1], [1, 5]])

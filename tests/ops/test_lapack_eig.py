@@ -22,8 +22,6 @@ from jax.lax import linalg
 from matrices import REAL, matrix
 from scipy.optimize import linear_sum_assignment
 
-import hlo2onnx
-
 pytestmark = pytest.mark.wide
 
 
@@ -183,11 +181,3 @@ def test_large(dtype: str) -> None:
 
 def test_nodes_do_not_depend_on_the_size() -> None:
     assert_nodes_do_not_depend_on_the_size(eig, 1500)
-
-
-def test_other_platforms() -> None:
-    """The call for GPUs has the same results, in the same order."""
-    a = SIX.astype(np.float32)
-    lowered = jax.jit(eig).trace(a).lower(lowering_platforms=("cuda",))
-    for got, want in zip(hlo2onnx.translate(lowered.as_text())(a), factors(eig, a), strict=True):
-        np.testing.assert_allclose(got, want, atol=1e-5)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from factors import (
@@ -20,8 +19,6 @@ from factors import (
 )
 from jax.lax import linalg
 from matrices import REAL, hermitian, matrix
-
-import hlo2onnx
 
 pytestmark = pytest.mark.wide
 
@@ -100,9 +97,10 @@ def test_only_one_triangle_is_read(dtype: str, lower: bool) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
-def test_nan_makes_all_of_one_matrix_nan(dtype: str, value: float) -> None:
+@pytest.mark.parametrize("size", [4, 6])
+def test_nan_makes_all_of_one_matrix_nan(size: int, dtype: str, value: float) -> None:
     """Of infinities LAPACK makes arbitrary numbers."""
-    assert_poison_stays(eigh, hermitian((2, 3, 4, 4), dtype), (1, 0, 2, 1), value)
+    assert_poison_stays(eigh, hermitian((2, 3, size, size), dtype), (1, 0, 2, 1), value)
 
 
 @pytest.mark.parametrize("size", [64, 200])
@@ -125,13 +123,3 @@ def test_nodes_do_not_depend_on_the_size() -> None:
 
 def test_nodes_of_matrices_that_are_rotated() -> None:
     assert max(nodes_of(eigh, 5, 80)) < 900
-
-
-@pytest.mark.parametrize("platform", ["cuda", "rocm", "tpu"])
-@pytest.mark.parametrize("dtype", ["float32", "complex64"])
-def test_other_platforms(platform: str, dtype: str) -> None:
-    a = hermitian((2, 4, 4), dtype)
-    lowered = jax.jit(jnp.linalg.eigh).trace(a).lower(lowering_platforms=(platform,))
-    w, v = hlo2onnx.translate(lowered.as_text())(a)
-    assert_unitary(v)
-    assert_equal(product(a, v), wide(v) * w[..., None, :], a)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import numpy as np
 import pytest
-from matrices import definite, dominant, like_jax, matrix, text_of
+from matrices import dominant, like_jax, matrix, text_of
 
 import hlo2onnx
 
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.wide
 
 N = 5
 SQUARE = {dtype: dominant((N, N), dtype) for dtype in ("float64", "complex64")}
-DEFINITE = {dtype: definite((N, N), dtype) for dtype in SQUARE}
 RIGHT = {dtype: matrix((N, 2), dtype) for dtype in SQUARE}
 
 OF_ONE: dict[str, Callable[..., Any]] = {
@@ -34,13 +33,7 @@ OF_ONE: dict[str, Callable[..., Any]] = {
     "expm, scaled": lambda a: jsl.expm(a / 2),
     "matrix_power": lambda a: jnp.linalg.matrix_power(a / 10, 5),
     "matrix_power, negative": lambda a: jnp.linalg.matrix_power(a, -3),
-    "multi_dot": lambda a: jnp.linalg.multi_dot([a, a.T, a[:, 0]]),
-    "tensorinv": lambda a: jnp.linalg.tensorinv(a[:4, :4].reshape(2, 2, 4), ind=2),
-    "tensorsolve": lambda a: jnp.linalg.tensorsolve(a[:4, :4].reshape(2, 2, 4), a[:2, :2]),
     "vmap of inv": lambda a: jax.vmap(jnp.linalg.inv)(jnp.stack([a, a.T])),
-    "block_diag": lambda a: jsl.block_diag(a, a[:2], a[:1, :1]),
-    "toeplitz": lambda a: jsl.toeplitz(a[0], a[:, 1]),
-    "hadamard products": lambda a: jnp.linalg.det(a) * jnp.trace(jnp.linalg.inv(a)),
 }
 OF_TWO: dict[str, Callable[..., Any]] = {
     "solve": jsl.solve,
@@ -72,47 +65,6 @@ def test_of_one_matrix(dtype: str, name: str) -> None:
 @pytest.mark.parametrize("dtype", SQUARE)
 def test_of_two_matrices(dtype: str, name: str) -> None:
     like_jax(OF_TWO[name], SQUARE[dtype], RIGHT[dtype]).close()
-
-
-@pytest.mark.parametrize("dtype", DEFINITE)
-def test_of_a_definite_matrix(dtype: str) -> None:
-    def solve(a: jax.Array, b: jax.Array) -> jax.Array:
-        return jsl.solve(a, b, assume_a="pos")
-
-    like_jax(solve, DEFINITE[dtype], RIGHT[dtype]).close()
-
-
-def test_gradient_of_expm() -> None:
-    def loss(a: jax.Array) -> jax.Array:
-        return jnp.sum(jnp.sin(jsl.expm(a / 10)))
-
-    like_jax(jax.grad(loss), SQUARE["float64"]).close()
-
-
-def test_hessian_of_slogdet() -> None:
-    def log_det(x: jax.Array) -> jax.Array:
-        return jnp.linalg.slogdet(jnp.diag(x) + jnp.ones((4, 4)))[1]
-
-    like_jax(jax.hessian(log_det), np.array([1.0, 2, 3, 4])).close()
-
-
-def test_solves_within_scan() -> None:
-    """Systems that depend on the ones before: the loops nest."""
-
-    def last(a: jax.Array, b: jax.Array) -> jax.Array:
-        def step(x: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
-            x = jnp.linalg.solve(a + jnp.outer(x, x), row)
-            return x, jnp.linalg.cholesky(a @ a.T)[0] @ x
-
-        return jax.lax.scan(step, b[0], b)[1]
-
-    like_jax(last, SQUARE["float64"], matrix((6, N), "float64")).close()
-
-
-def test_a_weight_that_is_factored() -> None:
-    """A constant matrix is no input, and its factors are computed once, before the run."""
-    a = SQUARE["float64"]
-    like_jax(lambda b: jnp.linalg.solve(a, b), RIGHT["float64"]).close()
 
 
 def test_an_unknown_call_says_what_to_do() -> None:

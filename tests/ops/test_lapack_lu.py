@@ -11,11 +11,12 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from against_xla import against_xla
+from factors import assert_nodes_do_not_depend_on_the_size
 from jax.lax import linalg
 from matrices import FLOATS, MLIR, REAL, dominant, like_jax, matrix, text_of
 
 import hlo2onnx
-from dialect_handlers.common.linalg.lu import exchanged, lu
+from dialect_handlers.common.linalg.lu import lu
 
 pytestmark = pytest.mark.wide
 
@@ -127,25 +128,8 @@ def test_residual(size: int, dtype: str) -> None:
 
 
 def test_nodes_do_not_depend_on_the_size() -> None:
-    sizes = {
-        hlo2onnx.translate(text_of(lu, np.ones((size, size)))).report.nodes.total()
-        for size in (101, 200, 1000)
-    }
-    # Rows are written another way, perhaps; masks of small matrices are constants.
-    assert max(sizes) - min(sizes) <= 8
-    # In place, and moving rows where elements are equal.
-    assert max(sizes) < 200
-
-
-@pytest.mark.parametrize("platform", ["cuda", "rocm", "tpu"])
-@pytest.mark.parametrize("shape", [(2, 5, 4), (3, 6)])
-def test_other_platforms(platform: str, shape: tuple[int, ...]) -> None:
-    """The same factors, pivots and permutation from the calls of another platform."""
-    a = matrix(shape, "float32")
-    lowered = jax.jit(linalg.lu).trace(a).lower(lowering_platforms=(platform,))
-    results = hlo2onnx.translate(lowered.as_text())(a)
-    for got, want in zip(results, linalg.lu(a), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    """In place, and moving rows where elements are equal."""
+    assert_nodes_do_not_depend_on_the_size(lu, 200, 101, (200, 1000))
 
 
 def scans(graph: oir.Graph) -> list[Counter[str]]:
@@ -216,29 +200,6 @@ def test_equal_elements_in_a_late_column(dtype: str) -> None:
     run.close()
 
 
-def test_exchanged() -> None:
-    """Each exchange is of rows as the ones before left them."""
-    pivots = np.array([[2, 2, 3], [0, 1, 2], [4, 4, 4]], np.int32)
-    want = [linalg.lu_pivots_to_permutation(row, 5) for row in pivots]
-    np.testing.assert_array_equal(exchanged(jnp.asarray(pivots), rows=5), want)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "complex128"])
-def test_what_is_built_on_it(dtype: str) -> None:
-    """inv, solve, det and slogdet of a batch, in one program."""
-
-    def everything(a: jax.Array, b: jax.Array) -> list[jax.Array]:
-        return [
-            jnp.linalg.inv(a),
-            jnp.linalg.solve(a, b),
-            jnp.linalg.solve(a[0], b[0, :, 0]),
-            jnp.linalg.det(a),
-            *jnp.linalg.slogdet(a),
-        ]
-
-    like_jax(everything, dominant((2, 5, 5), dtype), matrix((2, 5, 3), dtype)).close()
-
-
 @pytest.mark.parametrize("dtype", REAL)
 def test_singular_matrices(dtype: str) -> None:
     """det is 0, slogdet -inf, and what is infinite in JAX is infinite here."""
@@ -248,16 +209,3 @@ def test_singular_matrices(dtype: str) -> None:
         return [jnp.linalg.inv(a), jnp.linalg.det(a), *jnp.linalg.slogdet(a)]
 
     like_jax(everything, a).close()
-
-
-@pytest.mark.parametrize("dtype", ["float64", "complex64"])
-def test_gradients(dtype: str) -> None:
-    def log_det(a: jax.Array) -> jax.Array:
-        return jnp.linalg.slogdet(a)[1].sum()
-
-    def solution(a: jax.Array, b: jax.Array) -> jax.Array:
-        return jnp.sum(jnp.sin(abs(jnp.linalg.solve(a, b))))
-
-    a, b = dominant((2, 4, 4), dtype), 4 * matrix((2, 4, 2), dtype)
-    like_jax(jax.grad(log_det), a).close()
-    like_jax(jax.grad(solution, (0, 1)), a, b).close()

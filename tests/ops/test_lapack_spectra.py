@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import numpy as np
 import pytest
-from factors import adjoint, assert_equal, assert_unitary, factors, in_xla, product, wide
+from factors import factors, in_xla, wide
 from matrices import definite, matrix
-from scipy.optimize import linear_sum_assignment
 
 pytestmark = pytest.mark.wide
 
@@ -95,66 +94,6 @@ def test_of_a_definite_matrix(name: str) -> None:
     close(OF_DEFINITE[name], DEFINITE)
 
 
-GRADIENTS: dict[str, Callable[..., Any]] = {
-    "largest eigenvalue": lambda a: jnp.linalg.eigvalsh(a + a.T)[-1],
-    "nuclear norm": lambda a: jnp.linalg.norm(a, "nuc"),
-    "projector": lambda a: jnp.sum(jnp.sin(_apply(jnp.tanh, a + a.T))),
-    "spectral radius": lambda a: jnp.max(jnp.abs(jnp.linalg.eigvals(a))),
-    "pinv": lambda a: jnp.sum(jnp.cos(jnp.linalg.pinv(a[:, :3]))),
-    "expm": lambda a: jnp.sum(jsl.expm(a)),
-}
-
-
-@pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients(name: str) -> None:
-    close(jax.grad(GRADIENTS[name]), SQUARE["float64"], 1000)
-
-
-def test_eigvals_and_eig_of_jnp() -> None:
-    """A V = V diag(w); jnp.linalg.eig gives right vectors alone."""
-    a = matrix((2, 4, 4), "float32")
-    w, v = factors(jnp.linalg.eig, a)
-    assert_equal(product(a, v), wide(v) * w[..., None, :], a)
-    [alone] = factors(jnp.linalg.eigvals, a)
-    np.testing.assert_allclose(alone, w, atol=1e-5)
-
-
-@pytest.mark.parametrize("function", [jsl.sqrtm, jsl.expm])
-def test_of_a_defective_matrix(function: Any) -> None:
-    a = 2 * np.eye(N) + np.eye(N, k=1)
-    close(function, a)
-
-
-def test_sqrtm_is_a_square_root() -> None:
-    a = SQUARE["float64"]
-    [root] = factors(jsl.sqrtm, a)
-    assert_equal(product(root, root), a, a, 100)
-
-
-ROOTS = {
-    "simple": [1.0, -6, 11, -6],
-    "complex": [1.0, 0, 1, 0, 4],
-    "double": [1.0, -2, 1],
-    "triple": [1.0, -3, 3, -1],
-    "with zeros": [2.0, 3, 0, 0],
-    "linear": [4.0, 2],
-}
-
-
-@pytest.mark.parametrize("name", ROOTS)
-def test_roots(name: str) -> None:
-    """What is a root several times is known to the root of the precision only."""
-
-    def roots(p: jax.Array) -> jax.Array:
-        return jnp.roots(p, strip_zeros=False)
-
-    [got] = factors(roots, np.array(ROOTS[name]))
-    want = np.roots(ROOTS[name])
-    distances = abs(got[:, None] - want)
-    limit = 1e-4 if name == "triple" else 1e-7 if name == "double" else 1e-13
-    assert distances[linear_sum_assignment(distances)].max() < limit
-
-
 def tridiagonal_values(rows: jax.Array) -> Any:
     return jsl.eigh_tridiagonal(rows[0], rows[1, :-1], eigvals_only=True)
 
@@ -163,26 +102,6 @@ def tridiagonal_values(rows: jax.Array) -> Any:
 def test_eigh_tridiagonal(dtype: str) -> None:
     rows = matrix((2, 8), dtype)
     close(tridiagonal_values, rows)
-
-
-@pytest.mark.parametrize("dtype", SQUARE)
-def test_polar_factors(dtype: str) -> None:
-    a = TALL[dtype]
-    unitary, positive = factors(jsl.polar, a)
-    assert_unitary(unitary)
-    assert_equal(product(unitary, positive), a, a)
-    assert_equal(positive, adjoint(positive), a)
-
-
-def test_pca() -> None:
-    """Of eigenvectors of a covariance only the space that some of them span is unique."""
-
-    def project(x: jax.Array) -> jax.Array:
-        centred = x - x.mean(0)
-        _, v = jnp.linalg.eigh(centred.T @ centred)
-        return centred @ v[:, -2:] @ v[:, -2:].T
-
-    close(project, matrix((20, 4), "float64"))
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (1, 1), (2, 0, 0)])

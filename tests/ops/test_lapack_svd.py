@@ -18,10 +18,7 @@ from factors import (
     product,
     wide,
 )
-from jax.lax import linalg
 from matrices import REAL, matrix
-
-import hlo2onnx
 
 pytestmark = pytest.mark.wide
 
@@ -129,26 +126,3 @@ def test_clusters() -> None:
 def test_nodes_do_not_depend_on_the_size(function: Any) -> None:
     # 960 takes four nodes less: all blocks of columns are full.
     assert_nodes_do_not_depend_on_the_size(function, 1750, large=(600, 700))
-
-
-@pytest.mark.parametrize("algorithm", [linalg.SvdAlgorithm.QR, linalg.SvdAlgorithm.DEFAULT])
-def test_algorithms_are_all_the_same(algorithm: linalg.SvdAlgorithm) -> None:
-    a = matrix((5, 3), "float64")
-
-    def decomposed(a: jax.Array) -> Any:
-        return linalg.svd(a, full_matrices=False, algorithm=algorithm)
-
-    u, s, vh = factors(decomposed, a)
-    assert_equal(product(u * s, vh), a, a)
-
-
-@pytest.mark.parametrize("shape", [(2, 6, 4), (2, 4, 6)])
-@pytest.mark.parametrize("platform", ["cuda", "rocm"])
-@pytest.mark.parametrize("dtype", ["float32", "complex64"])
-def test_other_platforms(platform: str, dtype: str, shape: tuple[int, ...]) -> None:
-    a = matrix(shape, dtype)
-    lowered = jax.jit(reduced).trace(a).lower(lowering_platforms=(platform,))
-    u, s, vh = hlo2onnx.translate(lowered.as_text())(a)
-    assert_unitary(u)
-    assert_unitary(adjoint(vh))
-    assert_equal(product(u * s[..., None, :], vh), a, a)

@@ -11,8 +11,6 @@ from factors import assert_equal, factors, in_xla, nodes_of
 from jax.lax import linalg
 from matrices import hermitian
 
-import hlo2onnx
-
 
 def lower(a: jax.Array) -> Any:
     """The reflections around T, d, e and taus."""
@@ -97,15 +95,3 @@ def test_nodes_do_not_depend_on_the_size(function: Any) -> None:
     # Large matrices are cut into four parts.
     assert counts[2] - counts[1] <= 8 and counts[2] < 250
     assert counts[0] <= counts[1], "small tables of constants are computed beforehand"
-
-
-@pytest.mark.costly
-@pytest.mark.parametrize("function", [lower, upper])
-@pytest.mark.parametrize("dtype", ["float32", "complex64"])
-def test_other_platforms(dtype: str, function: Any) -> None:
-    a = hermitian((2, 4, 4), dtype)
-    lowered = jax.jit(function).trace(a).lower(lowering_platforms=("cuda",))
-    for got, want in zip(
-        hlo2onnx.translate(lowered.as_text())(a), factors(function, a), strict=True
-    ):
-        np.testing.assert_array_equal(got, want)

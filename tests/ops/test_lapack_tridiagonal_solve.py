@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from against_xla import against_xla
@@ -13,7 +11,6 @@ from jax.lax import linalg
 from matrices import FLOATS, MLIR, like_jax, matrix, text_of
 
 import hlo2onnx
-from dialect_handlers.common.linalg.tridiagonal import solve_perturbed, solve_tridiagonal
 
 pytestmark = pytest.mark.wide
 
@@ -89,16 +86,6 @@ def test_unused_elements_are_not_read() -> None:
     like_jax(linalg.tridiagonal_solve, dl, d, du, matrix((8, 2), "float32")).close()
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_gradient(dtype: str) -> None:
-    def loss(*args: jax.Array) -> jax.Array:
-        return jnp.sum(jnp.sin(abs(linalg.tridiagonal_solve(*args))))
-
-    dl, d, du = diagonals((5,), dtype)
-    args = (dl, d + 4, du, 4 * matrix((5, 2), dtype))
-    like_jax(jax.grad(loss, (0, 1, 2, 3)), *args).close()
-
-
 perturbed = partial(linalg.tridiagonal_solve, perturb_singular=True)
 
 
@@ -142,23 +129,3 @@ def test_inverse_iteration() -> None:
     for k in (0, 5, n - 1):
         x = program(dl, d - values[k], du, matrix((n, 1), "float64"))[:, 0]
         np.testing.assert_allclose(abs(x @ vectors[:, k]), np.linalg.norm(x), rtol=1e-12)
-
-
-@pytest.mark.parametrize("platform", ["cuda", "rocm"])
-@pytest.mark.parametrize("solve", [linalg.tridiagonal_solve, perturbed], ids=["plain", "perturbed"])
-def test_other_platforms(platform: str, solve: object) -> None:
-    args = [*diagonals((2, 5), "float32"), matrix((2, 5, 2), "float32")]
-    lowered = jax.jit(solve).trace(*args).lower(lowering_platforms=(platform,))
-    result = hlo2onnx.translate(lowered.as_text())(*args)
-    np.testing.assert_allclose(result, linalg.tridiagonal_solve(*args), rtol=1e-4, atol=1e-5)
-
-
-def test_in_jax_alone() -> None:
-    dl, d, du = diagonals((4, 20), "float64")
-    b = matrix((4, 20, 2), "float64", 7)
-    want = [np.linalg.solve(dense(dl[k], d[k], du[k]), b[k]) for k in range(4)]
-    with jax.enable_x64(True):
-        x = jax.jit(solve_tridiagonal)(dl, d, du, b)[3]
-        y = jax.jit(solve_perturbed)(dl, d, du, b)
-    np.testing.assert_allclose(x, want, rtol=1e-9)
-    np.testing.assert_allclose(y, want, rtol=1e-9)

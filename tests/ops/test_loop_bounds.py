@@ -11,12 +11,10 @@ import pytest
 from against_xla import against_xla
 from every_size import every_size
 from jax import lax
+from rule_names import RULE_NAMES
 
 import hlo2onnx
 from hlo2onnx.ir.ranges import RANGE, Range
-from hlo2onnx.raising.rules import RULES
-
-RULE_NAMES = frozenset(rule.name for rule in RULES)
 
 COUNT = """
 func.func public @main(%start: tensor<i8>, %bound: tensor<{t}>, %x: tensor<i64>) -> tensor<i64> {{

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 from against_xla import against_xla
 from edge_values import pairs
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from mlir_text import tensor
 
 import hlo2onnx
-from hlo2onnx.frontend.mlir.types import numpy_type
 
 
 def map_of(shape: Sequence[int], element: str, body: str, result: str, functions: str = "") -> str:
@@ -103,30 +100,3 @@ def test_complex_numbers_in_and_out() -> None:
       %r = stablehlo.add %a, %b : tensor<f32>"""
     z = (x + 1j * y).astype(np.complex64)
     against_xla(map_of((4, 3), "complex<f32>", to_real, "f32"), z, z.conj()).close()
-
-
-OPS = ["add", "subtract", "multiply", "maximum", "minimum"]
-
-
-@pytest.mark.wide
-@settings(max_examples=15, deadline=None, derandomize=True)
-@given(
-    shape=st.lists(st.integers(0, 4), max_size=3),
-    element=st.sampled_from(["i32", "ui8", "i16", "f32"]),
-    ops=st.lists(st.sampled_from(OPS), min_size=1, max_size=5),
-    picks=st.lists(st.integers(0, 9), min_size=10, max_size=10),
-)
-def test_any_chain_of_ops(
-    shape: Sequence[int], element: str, ops: Sequence[str], picks: Sequence[int]
-) -> None:
-    """Each op reads two of the values made so far."""
-    names, lines = ["%x", "%y"], []
-    for index, op in enumerate(ops):
-        left, right = (names[pick % len(names)] for pick in picks[2 * index : 2 * index + 2])
-        lines.append(f"%v{index} = stablehlo.{op} {left}, {right} : tensor<{element}>")
-        names.append(f"%v{index}")
-    body = "\n".join(lines)
-    text = map_of(shape, element, body, element).replace("return %r", f"return {names[-1]}")
-    x, y = np.random.default_rng(len(body)).integers(0, 9, (2, *shape))
-    run = against_xla(text, x.astype(numpy_type(element)), y.astype(numpy_type(element)))
-    run.close() if element == "f32" else run.bit_exact()

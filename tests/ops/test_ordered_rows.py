@@ -239,42 +239,6 @@ def test_what_is_dropped_from_large_operands(name: str) -> None:
     assert dropped(5, 8, name).nodes["Concat"] == 1
 
 
-TWO = """
-module {{ func.func public @main(%x: tensor<6x2xf32>, %y: tensor<6x2xi32>, %i: tensor<40x1xi32>,
-    %u: tensor<40x2xf32>, %v: tensor<40x2xi32>) -> (tensor<6x2xf32>, tensor<6x2xi32>) {{
-  %0:2 = "stablehlo.scatter"(%x, %y, %i, %u, %v) <{{
-    scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],
-      inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>
-  }}> ({{
-    ^bb0(%a: tensor<f32>, %b: tensor<i32>, %c: tensor<f32>, %d: tensor<i32>):
-      {body}
-  }}) : (tensor<6x2xf32>, tensor<6x2xi32>, tensor<40x1xi32>, tensor<40x2xf32>, tensor<40x2xi32>)
-    -> (tensor<6x2xf32>, tensor<6x2xi32>)
-  return %0#0, %0#1 : tensor<6x2xf32>, tensor<6x2xi32>
-}} }}
-"""
-BODIES = {
-    "max and set": "%e = stablehlo.maximum %c, %a : tensor<f32>\n"
-    "stablehlo.return %e, %d : tensor<f32>, tensor<i32>",
-    "keep and add": "%e = stablehlo.add %b, %d : tensor<i32>\n"
-    "stablehlo.return %a, %e : tensor<f32>, tensor<i32>",
-}
-
-
-@pytest.mark.parametrize("name", BODIES)
-def test_two_operands(name: str) -> None:
-    rng = np.random.default_rng(0)
-    x, u = rng.permutation(12), rng.permutation(80)
-    y, v = np.arange(12).reshape(6, 2), np.arange(80).reshape(40, 2)
-    run = against_xla(
-        TWO.format(body=BODIES[name]),
-        x.astype(np.float32).reshape(6, 2), y.astype(np.int32),
-        rng.integers(-1, 7, (40, 1)).astype(np.int32),
-        u.astype(np.float32).reshape(40, 2), v.astype(np.int32),
-    )  # fmt: skip
-    assert run.bit_exact().nodes["Scan"] == (3 if name == "max and set" else 1)
-
-
 SYMBOLIC = {
     "add": lambda x, i, u: x.at[i].add(u),
     "set": lambda x, i, u: x.at[i].set(u, mode="drop"),
@@ -284,28 +248,9 @@ SYMBOLIC = {
 
 @pytest.mark.parametrize("name", SYMBOLIC)
 def test_symbolic_updates_go_through_a_loop(name: str) -> None:
-    program = every_size(SYMBOLIC[name], "5, 3", "int32[n]", "n, 3")
+    program = every_size(SYMBOLIC[name], "5, 3", "int32[n]", "n, 3", sizes=(1, 8, 17))
     assert program.report.nodes["Loop"] == 1 + (name == "max")
     assert not program.report.nodes["ScatterElements"]
-
-
-@pytest.mark.parametrize("count", [0, 8, 17, *map(wide, [1, 9])])
-def test_a_loop_over_any_number_of_rows(count: int) -> None:
-    from jax import export
-
-    from hlo2onnx import translate
-
-    (n,) = export.symbolic_shape("n", constraints=["n >= 0"])
-    shapes = [
-        jax.ShapeDtypeStruct(dims, dtype)
-        for dims, dtype in (((5, 3), "f4"), ((n,), "i4"), ((n, 3), "f4"))
-    ]
-    function = jax.jit(SYMBOLIC["add"])
-    program = translate(export.export(function)(*shapes))
-    rng = np.random.default_rng(0)
-    x, u = rng.integers(-9, 9, (5, 3)).astype("f4"), rng.integers(-9, 9, (count, 3)).astype("f4")
-    i = rng.integers(-7, 8, count).astype("i4")
-    np.testing.assert_array_equal(program(x, i, u), function(x, i, u))
 
 
 def test_jax_segments_and_embeddings() -> None:

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from against_xla import Run, against_xla
 from edge_values import edge_values
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 from mlir_text import tensor
 
 from hlo2onnx.frontend.mlir.types import numpy_type
@@ -84,16 +82,3 @@ def test_pad(axes: list[Axis], nodes: list[str]) -> None:
 )  # fmt: skip
 def test_element_types(element: str) -> None:
     padded([(5, 1, -1, 0), (4, 0, 3, 1)], element)
-
-
-@settings(max_examples=12, deadline=None, derandomize=True)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 4), st.integers(-5, 5), st.integers(-5, 5), st.integers(0, 3)),
-        min_size=1,
-        max_size=3,
-    )
-)
-def test_any_padding(axes: list[Axis]) -> None:
-    assume(all(extent(axis) >= 0 for axis in axes))
-    padded(axes)

@@ -44,13 +44,14 @@ def eig(a: jax.Array) -> Any:
     return a + residual, values.sum(-1), (values**2).sum(-1)
 
 
-def tridiagonal_solve(a: jax.Array) -> jax.Array:
-    return lax.linalg.tridiagonal_solve(a[..., 0, :], a[..., 1, :] + 5, a[..., 2, :], a[..., :1])
+def tridiagonal_solve(a: jax.Array, perturb_singular: bool = False) -> jax.Array:
+    dl, d, du = a[..., 0, :], a[..., 1, :] + 5, a[..., 2, :]
+    return lax.linalg.tridiagonal_solve(dl, d, du, a[..., :1], perturb_singular=perturb_singular)
 
 
-def tridiagonal(a: jax.Array) -> jax.Array:
+def tridiagonal(a: jax.Array, lower: bool = True) -> jax.Array:
     """Their diagonals have the eigenvalues of the matrix."""
-    _, d, e, _ = lax.linalg.tridiagonal(a)
+    _, d, e, _ = lax.linalg.tridiagonal(a, lower=lower)
     return jnp.stack([d.sum(-1), (d**2).sum(-1) + 2 * (e**2).sum(-1)])
 
 
@@ -58,7 +59,7 @@ Function = Callable[[jax.Array], Any]
 
 FUNCTIONS: dict[str, tuple[Function, np.ndarray]] = {
     "cholesky": (jnp.linalg.cholesky, POSITIVE),
-    "lu": (jsl.lu, SQUARE[0]),
+    "lu": (lax.linalg.lu, TALL),
     "lu of complex numbers": (lambda a: jsl.lu_factor(a + 1j * a.mT), SQUARE),
     "solve": (lambda a: jnp.linalg.solve(a, a[..., :2]), SQUARE),
     "qr": (jnp.linalg.qr, TALL),
@@ -80,7 +81,9 @@ FUNCTIONS: dict[str, tuple[Function, np.ndarray]] = {
     "eig": (eig, SQUARE),
     "eig of complex numbers": (lambda a: eig(a + 1j * a.mT), SQUARE),
     "tridiagonal": (tridiagonal, POSITIVE),
+    "upper tridiagonal": (partial(tridiagonal, lower=False), POSITIVE),
     "tridiagonal_solve": (tridiagonal_solve, SQUARE),
+    "perturbed": (partial(tridiagonal_solve, perturb_singular=True), SQUARE),
     "approx_max_k": (lambda a: lax.approx_max_k(a, 3), SQUARE),
 }
 ON_THE_CPU = {"svd by polar decomposition": svd}
@@ -92,6 +95,8 @@ NOT_ON = {
         "eig",
         "eig of complex numbers",
         "tridiagonal",
+        "upper tridiagonal",
+        "perturbed",
         "svd by QR",
     },
     "oneapi": {"svd by polar decomposition"},

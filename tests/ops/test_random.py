@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hlo2onnx
-from dialect_handlers.stablehlo.random import ANOTHER_EACH_TIME, random_bits
+from dialect_handlers.stablehlo.random import ANOTHER_EACH_TIME
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.program import OnnxProgram
@@ -123,18 +123,6 @@ def test_states_that_xla_refuses(algorithm: str, state: str) -> None:
     text = GENERATOR.format(algorithm=algorithm, n=2, type="3xui32").replace("2xui64", state)
     with pytest.raises(TranslationError, match="ui64\\[2\\]"):
         hlo2onnx.translate(text)
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("states", STATES)
-def test_generators_in_jax(states: str) -> None:
-    algorithm, words = STATES[states]
-    state = np.array(words[0], np.uint64)
-    text = generator(algorithm, state, "3x5xui64")
-    with jax.enable_x64(True):
-        got = random_bits(jax.numpy.asarray(state), algorithm=algorithm, shape=(3, 5), width=64)
-    for one, other in zip(got, XlaProgram(text.encode())([state]), strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 # -- rng -------------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from against_xla import against_jax, against_xla
 from edge_values import edge_values
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reduce_case import FLOATS, INTEGERS, literal, neutral, reduces, tame, values
 
 import hlo2onnx
@@ -206,14 +204,6 @@ def test_a_region_reads_values_from_outside() -> None:
         np.testing.assert_array_equal(program(x, top), np.minimum(x.max(1), top))
 
 
-def test_a_region_that_calls_a_function_has_its_name() -> None:
-    text = CAPTURED.replace("stablehlo.minimum %0, %top", "stablehlo.minimum %0, %0")
-    text = text.replace("%1 = stablehlo.minimum %0, %0 : tensor<f32>", "")
-    text = text.replace("return %1 : tensor<f32>", "return %0 : tensor<f32>")
-    run = against_xla(text, tame("f32", (3, 11)), np.float32(0), nan="runtime")
-    run.bit_exact().graph_is("ReduceMax")
-
-
 # -- complex numbers ---------------------------------------------------------------------------
 
 
@@ -246,20 +236,3 @@ def test_halving_takes_log2_steps() -> None:
     x = values("i32", (100, 3))
     run = against_jax(lambda x: jax.lax.reduce_xor(x, (0,)), x).bit_exact()
     assert run.nodes["BitwiseXor"] == math.ceil(math.log2(100))
-
-
-# -- properties --------------------------------------------------------------------------------
-
-
-@pytest.mark.wide
-@settings(max_examples=20, deadline=None, derandomize=True)
-@given(data=st.data())
-def test_any_shape_any_dimensions(data: st.DataObject) -> None:
-    shape = data.draw(st.lists(st.integers(0, 9), max_size=4), "shape")
-    dimensions = data.draw(st.sets(st.sampled_from(range(len(shape)))) if shape else st.just(set()))
-    op = data.draw(st.sampled_from(["add", "multiply", "minimum", "maximum", "and", "or", "xor"]))
-    some = ["i32", "i64", "ui8", "i1"]
-    floats = ["f32", "f16"] if op in ("minimum", "maximum") else []
-    element = data.draw(st.sampled_from(some + floats), "element")
-    x = values(element, shape, data.draw(st.integers(0, 99), "seed"))
-    against_xla(reduces(op, element, [(shape, sorted(dimensions))]), x).bit_exact()

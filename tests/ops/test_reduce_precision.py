@@ -7,9 +7,6 @@ import numpy as np
 import pytest
 from against_xla import against_xla
 from edge_values import edge_values
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from hlo2onnx.frontend.mlir.types import numpy_type
 
@@ -97,20 +94,3 @@ def test_nodes(type: str, format: tuple[int, int], nodes: list[str]) -> None:
 def test_edge_shapes(dims: str, format: tuple[int, int]) -> None:
     x = np.full([int(dim) for dim in dims.split("x") if dim], 1.2345, np.float32)
     against_xla(reduced("f32", format, dims), x).bit_exact()
-
-
-@pytest.mark.costly
-@pytest.mark.parametrize("format", [(5, 10), (8, 7), (4, 3), (6, 15)])
-@pytest.mark.parametrize("type", ["f32", "f64"])
-def test_random(type: str, format: tuple[int, int]) -> None:
-    dtype = numpy_type(type)
-    floats = st.floats(width=dtype.itemsize * 8, allow_subnormal=False)
-    text = reduced(type, format, "64x")
-
-    @settings(max_examples=6, deadline=None, derandomize=True)
-    @given(x=hnp.arrays(dtype, 64, elements=floats | st.floats(-100, 100, width=32)))
-    def check(x: np.ndarray) -> None:
-        x = np.where(np.abs(x) < np.finfo(dtype).smallest_normal, 0, x).astype(dtype)
-        against_xla(text, x).bit_exact()
-
-    check()

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
 from against_xla import against_xla
 from edge_values import edge_values
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 from mlir_text import tensor
 from window_case import FLOATS, Case, like, program, spelt, values
 
@@ -316,73 +312,3 @@ def test_promotion() -> None:
     (result,) = _run(hlo2onnx.translate(text), x)
     wide = x.astype(np.float32)
     np.testing.assert_array_equal(result, wide[:, :-2] + wide[:, 1:-1] + wide[:, 2:])
-
-
-# -- what JAX lowers ---------------------------------------------------------------------------
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
-def test_jax_cumulative(name: str, reverse: bool) -> None:
-    function = jax.jit(lambda x: getattr(jax.lax, name)(x, axis=1, reverse=reverse))
-    for shape in ((3, 5), (2, 40, 3), (2, 0)):
-        x = np.random.default_rng(0).uniform(0.5, 2, shape).astype(np.float32)
-        against_xla(function.lower(x).as_text(), x).close()
-
-
-def test_jax_average_pool_of_counts() -> None:
-    def average(x: jax.Array) -> jax.Array:
-        def total(x: jax.Array) -> jax.Array:
-            return jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
-
-        return total(x) / total(jnp.ones_like(x))
-
-    x = np.random.default_rng(0).standard_normal((2, 9, 8, 16)).astype(np.float32)
-    run = against_xla(jax.jit(average).lower(x).as_text(), x).close()
-    assert run.nodes["Conv"] == 1  # the counts are constants
-    gradient = jax.jit(jax.grad(lambda x: (average(x) ** 2).sum()))
-    against_xla(gradient.lower(x).as_text(), x).close()
-
-
-def test_jax_max_pool_jvp() -> None:
-    def pool(x: jax.Array) -> jax.Array:
-        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
-
-    x, t = np.random.default_rng(0).standard_normal((2, 2, 9, 8, 3)).astype(np.float32)
-    function = jax.jit(lambda x, t: jax.jvp(pool, (x,), (t,)))
-    against_xla(function.lower(x, t).as_text(), x, t).bit_exact()
-
-
-# -- any windows -------------------------------------------------------------------------------
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> Case:
-    rank = draw(st.integers(1, 4))
-
-    def items(low: int, high: int) -> list[int]:
-        return draw(st.lists(st.integers(low, high), min_size=rank, max_size=rank))
-
-    return Case(
-        shape=items(0, 7),
-        window=items(1, 6),
-        stride=items(1, 3),
-        gap=items(1, 3),
-        step=items(1, 3),
-        padding=list(zip(items(-2, 6), items(-2, 6), strict=True)),
-        element=draw(st.sampled_from(["i32", "f32", "i1", "ui8", "f64"])),
-        region=draw(st.sampled_from(["add", "maximum", "minimum", "multiply"])),
-    )
-
-
-@pytest.mark.wide
-@settings(max_examples=15, deadline=None, derandomize=True, database=None)
-@given(cases())
-def test_any_windows(case: Case) -> None:
-    assume(max(case.window) > 1)  # XLA's simplifier aborts on some windows of 1
-    run = case.run(values(case))
-    if case.element in FLOATS and case.region == "multiply":
-        run.close()  # products of many twos leave f32
-    else:
-        run.bit_exact()

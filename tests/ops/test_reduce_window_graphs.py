@@ -2,52 +2,42 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 from against_xla import against_xla
+from rule_names import RULE_NAMES
 from window_case import Case
 
 import hlo2onnx
-from hlo2onnx.raising.rules import RULES
 
-RULE_NAMES = frozenset(rule.name for rule in RULES)
+
+def line(extent: int, window: int, low: int = 0, high: int = 0, **more: Any) -> Case:
+    """One image of one channel and one row."""
+    padding = [(0, 0), (0, 0), (low, high)]
+    return Case([1, 1, extent], [1, 1, window], padding=padding, **more)
+
+
+line_max = partial(line, region="maximum")
+integers = partial(Case, element="i32")
+integers_max = partial(integers, region="maximum")
+fold = partial(integers, region="subtract", init="1")
 
 GRAPHS = {
     # pooling
     "max 16x16": (Case([1, 1, 20, 20], [1, 1, 16, 16], region="maximum"), "MaxPool"),
-    "max 1x257": (Case([1, 1, 2, 300], [1, 1, 1, 257], region="maximum"), "Max*9 Slice*18"),
-    "max i32": (Case([1, 1, 5, 5], [1, 1, 2, 2], region="maximum", element="i32"), "Max*2 Slice*4"),
-    "max ui8": (Case([1, 1, 5, 5], [1, 1, 2, 2], region="maximum", element="ui8"), "MaxPool"),
-    "min ui8": (Case([1, 1, 5, 5], [1, 1, 2, 2], region="minimum", element="ui8"), "Min*2 Slice*4"),
-    "min f64": (Case([1, 1, 5, 5], [1, 1, 2, 2], region="minimum", element="f64"), "MaxPool Neg*2"),
-    "max gaps": (
-        Case([1, 1, 5], [1, 1, 2], gap=[1, 1, 2], region="maximum"),
-        "Max Pad Reshape*2 Slice*3",
-    ),
-    "max high=window": (
-        Case(
-            [1, 1, 4],
-            [1, 1, 2],
-            stride=[1, 1, 3],
-            padding=[(0, 0), (0, 0), (0, 2)],
-            region="maximum",
-        ),
-        "Max Pad Slice*2",
-    ),
-    "max windows of holes": (
-        Case(
-            [1, 1, 2], [1, 1, 2], step=[1, 1, 3], padding=[(0, 0), (0, 0), (1, 1)], region="maximum"
-        ),
-        "Max Pad Slice*2",
-    ),
-    "max cumulative 5": (
-        Case([1, 1, 5], [1, 1, 5], padding=[(0, 0), (0, 0), (4, 0)], region="maximum"),
-        "Concat*3 Max*3 Slice*9",
-    ),
-    "max cumulative 4": (
-        Case([1, 1, 4], [1, 1, 4], padding=[(0, 0), (0, 0), (3, 0)], region="maximum"),
-        "MaxPool",
-    ),
-    "mul": (Case([1, 1, 5], [1, 1, 2], region="multiply"), "Mul Slice*2"),
+    "max 1x257": (line_max(300, 257), "Max*9 Slice*18"),
+    "max i32": (line_max(5, 2, element="i32"), "Max Slice*2"),
+    "max ui8": (line_max(5, 2, element="ui8"), "MaxPool"),
+    "min ui8": (line(5, 2, region="minimum", element="ui8"), "Min Slice*2"),
+    "min f64": (line(5, 2, region="minimum", element="f64"), "MaxPool Neg*2"),
+    "max gaps": (line_max(5, 2, gap=[1, 1, 2]), "Max Pad Reshape*2 Slice*3"),
+    "max high=window": (line_max(4, 2, high=2, stride=[1, 1, 3]), "Max Pad Slice*2"),
+    "max windows of holes": (line_max(2, 2, 1, 1, step=[1, 1, 3]), "Max Pad Slice*2"),
+    "max cumulative 5": (line_max(5, 5, 4), "Concat*3 Max*3 Slice*9"),
+    "max cumulative 4": (line_max(4, 4, 3), "MaxPool"),
+    "mul": (line(5, 2, region="multiply"), "Mul Slice*2"),
     "sum 8x8": (Case([1, 1, 9, 9], [1, 1, 8, 8]), "Conv"),
     "sum 5x13": (Case([1, 1, 9, 14], [1, 1, 5, 13]), "Add*8 Slice*15"),
     "sum f64": (Case([1, 1, 9, 9], [1, 1, 2, 2], element="f64"), "Add*2 Slice*4"),
@@ -58,37 +48,19 @@ GRAPHS = {
         Case([1, 1, 5, 5], [1, 1, 5, 2], padding=[(0, 0), (0, 0), (4, 0), (0, 0)]),
         "Add CumSum Slice*2",
     ),
-    "sum strides of 1": (Case([4, 4], [1, 1], stride=[2, 1]), "Slice"),
     "conv channels": (Case([2, 3, 4, 5], [1, 1, 2, 1]), "Conv Reshape*2 Transpose*2"),
     "conv 1 rest in front": (Case([3, 4], [1, 2]), "Conv Reshape*2"),
     "conv 1 rest behind": (Case([4, 3], [2, 1]), "Conv Reshape*2 Transpose*2"),
-    "pool negative pads": (
-        Case([1, 1, 7], [1, 1, 2], padding=[(0, 0), (0, 0), (-1, 1)], region="maximum"),
-        "MaxPool Slice",
-    ),
-    "pool low on rest": (
-        Case([4, 1, 7], [1, 1, 2], padding=[(1, 0), (0, 0), (0, 0)], region="maximum"),
-        "Max Pad Slice*2",
-    ),
+    "pool negative pads": (line_max(7, 2, -1, 1), "MaxPool Slice"),
     "sum low on rest": (Case([4, 1, 7], [1, 1, 2], padding=[(1, 0), (0, 0), (0, 0)]), "Conv Pad"),
     # separable
-    "one by one 4": (Case([40], [4], region="maximum", element="i32"), "Max*3 Slice*4"),
-    "doubled 5": (Case([40], [5], region="maximum", element="i32"), "Max*3 Slice*6"),
-    "sum doubled 7": (Case([40], [7], element="i32"), "Add*4 Slice*7"),
-    "xor doubled 11": (Case([40], [11], element="i32", region="xor"), "BitwiseXor*5 Slice*9"),
-    "sliced 16": (
-        Case([40], [16], stride=[20], element="i32", region="and"),
-        "BitwiseAnd*5 Slice*9",
-    ),
-    "one dilated": (Case([9], [5], step=[2], element="i32"), "Expand MatMul Reshape*3 Slice"),
-    "scan max": (
-        Case([8], [8], padding=[(7, 0)], region="maximum", element="i32"),
-        "Concat*3 Max*3 Slice*8",
-    ),
-    "scan max exclusive": (
-        Case([8], [8], padding=[(8, -1)], region="maximum", element="i32"),
-        "Max*3 Pad Slice*7",
-    ),
+    "one by one 4": (integers_max([40], [4]), "Max*3 Slice*4"),
+    "doubled 5": (integers_max([40], [5]), "Max*3 Slice*6"),
+    "sum doubled 7": (integers([40], [7]), "Add*4 Slice*7"),
+    "sliced 16": (integers([40], [16], stride=[20], region="and"), "BitwiseAnd*5 Slice*9"),
+    "one dilated": (integers([9], [5], step=[2]), "Expand MatMul Reshape*3 Slice"),
+    "scan max": (integers_max([8], [8], padding=[(7, 0)]), "Concat*3 Max*3 Slice*8"),
+    "scan max exclusive": (integers_max([8], [8], padding=[(8, -1)]), "Max*3 Pad Slice*7"),
     "cumsum i8": (Case([8], [8], padding=[(7, 0)], element="i8"), "Add*3 Concat*3 Slice*8"),
     "cumsum ui32": (Case([8], [8], padding=[(7, 0)], element="ui32"), "Cast*2 CumSum"),
     "cumsum long": (Case([4096], [4096], padding=[(4095, 0)]), "CumSum"),
@@ -96,53 +68,25 @@ GRAPHS = {
         Case([4097], [4097], padding=[(4096, 0)]),
         "Add CumSum*2 Pad ReduceSum Reshape*2 Slice",
     ),
-    "holes only": (Case([3], [2], padding=[(-4, 5)], element="i32"), "Expand"),
-    "init of max": (Case([1, 1, 5], [1, 1, 2], region="maximum", init="0.0"), "Max MaxPool"),
+    "holes only": (integers([3], [2], padding=[(-4, 5)]), "Expand"),
+    "init of max": (line_max(5, 2, init="0.0"), "Max MaxPool"),
     # fold
-    "fold": (Case([5], [2], element="i32", region="subtract", init="1"), "Slice*2 Sub*2"),
+    "fold": (fold([5], [2]), "Slice*2 Sub*2"),
     "fold padded": (
-        Case([5], [2], element="i32", region="subtract", init="1", padding=[(1, 0)]),
-        "Pad Slice*2 Sub*2 Where",
-    ),
-    "fold padded both": (
-        Case([5, 4], [2, 2], element="i32", region="subtract", init="1", padding=[(1, 0), (0, 1)]),
+        fold([5, 4], [2, 2], padding=[(1, 0), (0, 1)]),
         "Pad Slice*4 Sub*4 Where*3",
     ),
-    "fold 64": (
-        Case([9, 9], [8, 8], element="i32", region="subtract", init="1"),
-        "Slice*64 Sub*64",
-    ),
-    "fold 65": (
-        Case([6, 14], [5, 13], element="i32", region="subtract", init="1"),
-        "Add Div Expand Identity Loop Mod Slice Sub",
-    ),
-    "fold scan 16": (
-        Case([16], [16], element="i32", region="subtract", init="1", padding=[(15, 0)]),
-        "Pad Slice*16 Sub*16 Where*15",
-    ),
-    "fold scan 17": (
-        Case([17], [17], element="i32", region="subtract", init="1", padding=[(16, 0)]),
-        "Concat*5 Slice*15 Sub*6",
-    ),
+    "fold 64": (fold([9, 9], [8, 8]), "Slice*64 Sub*64"),
+    "fold 65": (fold([6, 14], [5, 13]), "Add Div Expand Identity Loop Mod Slice Sub"),
+    "fold scan 16": (fold([16], [16], padding=[(15, 0)]), "Pad Slice*16 Sub*16 Where*15"),
+    "fold scan 17": (fold([17], [17], padding=[(16, 0)]), "Concat*5 Slice*15 Sub*6"),
     "fold loop padded": (
-        Case([60], [65], element="i32", region="subtract", init="1", padding=[(5, 5)]),
+        fold([60], [65], padding=[(5, 5)]),
         "Add Expand Identity Loop Pad Reshape Slice*2 Sub Where",
     ),
     "fold scan and more": (
-        Case(
-            [17, 3], [17, 2], element="i32", region="subtract", init="1", padding=[(16, 0), (0, 0)]
-        ),
+        fold([17, 3], [17, 2], padding=[(16, 0), (0, 0)]),
         "Pad Slice*34 Sub*34 Where*32",
-    ),
-    "negative low and gaps": (
-        Case([5], [2], element="i32", region="maximum", gap=[3], padding=[(-1, 0)]),
-        "Max Pad Reshape*2 Slice*3",
-    ),
-    "padding of ui8": (
-        Case(
-            [1, 1, 5], [1, 1, 3], element="ui8", region="maximum", padding=[(0, 0), (0, 0), (1, 2)]
-        ),
-        "MaxPool",
     ),
 }
 
@@ -178,18 +122,6 @@ def test_batch_and_channels(case: Case, image: tuple[int, ...], groups: int) -> 
     assert int((weights.shape or (0,))[0]) == conv.attributes.get_int("group", 1) == groups
 
 
-@pytest.mark.parametrize(
-    ("case", "node"),
-    [
-        (Case([2, 3, 9], [1, 1, 3]), "Conv"),
-        (Case([20], [20], padding=[(19, 0)]), "CumSum"),
-    ],
-)
-def test_sums_of_complex_numbers_are_those_of_their_parts(case: Case, node: str) -> None:
-    text = case.text.replace("f32>", "complex<f32>>").replace("dense<0.0>", "dense<(0.0, 0.0)>")
-    assert hlo2onnx.translate(text).report.nodes[node] == 2
-
-
 @pytest.mark.parametrize(("constant", "counted"), [("1.0", True), ("2.0", False), (None, False)])
 def test_only_ones_are_counted(constant: str | None, counted: bool) -> None:
     """The sums of other constants are not the numbers of elements."""
@@ -201,11 +133,3 @@ def test_only_ones_are_counted(constant: str | None, counted: bool) -> None:
     text = text.replace('"(%arg0', '"(%ones')
     run = against_xla(text, without=RULE_NAMES).bit_exact()
     assert bool(run.nodes["Conv"]) != counted
-
-
-def test_equal_counts_are_one_number() -> None:
-    case = Case([6], [3])
-    ones = "%ones = stablehlo.constant dense<1.0> : tensor<6xf32>"
-    text = case.text.replace("{\n", f"{{\n  {ones}\n", 1).replace('"(%arg0', '"(%ones')
-    program = hlo2onnx.translate(text, without=RULE_NAMES)
-    assert program.report.nodes == {"Expand": 1}

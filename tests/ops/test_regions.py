@@ -5,10 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from against_xla import Run, against_xla
-from edge_values import edge_values
-
-from dialect_handlers.common.regions import Combiner, neutral
-from hlo2onnx.frontend.mlir.types import ELEMENT_TYPES
 
 
 def reduced(body: str, result: str, element: str = "f32", functions: str = "") -> Run:
@@ -142,19 +138,3 @@ def test_the_total_order_is_another_comparison() -> None:
     given = {"at_least": "GE", "equal": "EQ", "tie": "minimum", "start": "0xFF800000"}
     text = ARG_BODY.format(**given, kind=", TOTALORDER")
     against_xla(text, np.array([1, 3, -2, 3], np.float32)).has_no("ArgMax")
-
-
-FUNCTIONS = {"add": np.add, "multiply": np.multiply, "minimum": np.minimum, "maximum": np.maximum}
-
-
-@pytest.mark.parametrize("element", ["i8", "ui8", "i32", "ui64", "f16", "bf16", "f32", "f8E5M2"])
-def test_neutral_elements_leave_every_number_as_it_is(element: str) -> None:
-    x = edge_values(element)
-    for name, function in FUNCTIONS.items():
-        e = neutral(Combiner(name), ELEMENT_TYPES[element])
-        assert e.dtype == x.dtype
-        with np.errstate(all="ignore"):
-            for result in (function(e, x), function(x, e)):
-                assert ((result == x) | (result != result)).all()
-                if "i" not in element:
-                    assert (np.signbit(result) == np.signbit(x))[x == x].all()

@@ -120,14 +120,6 @@ def test_other_writes_are_carried(name: str) -> None:
     assert states(loops(run)[0]) == [(5, 3)]
 
 
-def test_rows_written_through_a_normalised_index_are_stacked() -> None:
-    def body(i: Any, y: Any) -> Any:
-        return lax.dynamic_update_index_in_dim(y, jnp.asarray(X)[i] * 2, i, 0)
-
-    run = against_jax(lambda y: lax.fori_loop(0, 5, body, y), W[[0, 1, 2, 0, 1]]).close()
-    assert stacked(loops(run)[0]) == [(5, 3)]
-
-
 def test_what_nobody_reads_is_neither_stacked_nor_carried() -> None:
     def f(x: Any, w: Any) -> Any:
         def body(c: Any, row: Any) -> Any:
@@ -146,12 +138,6 @@ def test_map_is_one_loop() -> None:
     run.graph_is("Loop", "Gather", "Exp", "ReduceSum", "Identity")
 
 
-def test_vmapped_scan() -> None:
-    batch = np.stack([X, -X])
-    run = against_jax(jax.vmap(rnn, in_axes=(0, None)), batch, W).close()
-    assert states(loops(run)[0]) == [(2, 3)]
-
-
 def test_gradient_of_a_scan() -> None:
     def loss(x: Any, w: Any) -> Any:
         final, (rows, _) = rnn(x, w)
@@ -160,13 +146,3 @@ def test_gradient_of_a_scan() -> None:
     run = against_jax(jax.grad(loss, argnums=(0, 1)), X, W).close()
     assert len(loops(run)) == 2
     assert all((5, 3) not in states(loop) for loop in loops(run))
-
-
-def test_checkpointed_scan() -> None:
-    def loss(x: Any, w: Any) -> Any:
-        def body(c: Any, row: Any) -> Any:
-            return jax.checkpoint(lambda c, row: jnp.tanh(c @ w + row))(c, row), None
-
-        return lax.scan(body, jnp.zeros(3), x)[0].sum()
-
-    against_jax(jax.grad(loss, argnums=(0, 1)), X, W).close()

@@ -7,9 +7,6 @@ import pytest
 from against_xla import against_xla
 from edge_values import edge_values, pairs
 from elementwise_text import elementwise
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from hlo2onnx.frontend.mlir.types import numpy_type
 
@@ -105,22 +102,3 @@ def test_clamp_edge_shapes(shape: str) -> None:
     x = np.full(dims, 9, np.float32)
     text = elementwise("clamp", ["f32"] * 3, "f32", shape)
     against_xla(text, 0 * x, x, 0 * x + 6).bit_exact()
-
-
-@pytest.mark.parametrize("type", ["f32", "i64", "ui32"])
-def test_random_clamp(type: str) -> None:
-    dtype = numpy_type(type)
-    numbers = (
-        st.floats(width=32, allow_subnormal=False)
-        if dtype.kind == "f"
-        else st.integers(int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
-    )
-    arrays = hnp.arrays(dtype, 32, elements=numbers)
-    text = elementwise("clamp", [type] * 3, type, "32")
-
-    @settings(max_examples=10, deadline=None, derandomize=True)
-    @given(lo=arrays, x=arrays, hi=arrays)
-    def check(lo: np.ndarray, x: np.ndarray, hi: np.ndarray) -> None:
-        against_xla(text, lo, x, hi).close()
-
-    check()

@@ -9,8 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from against_xla import Run, against_xla
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from mlir_text import tensor
 from scatter_case import REGIONS, values
 
@@ -175,21 +173,3 @@ def test_gradient_of_max_pooling() -> None:
     function = jax.grad(lambda y: (max_pool(y) ** 2).sum())
     program = translate(jax.jit(function).lower(x))
     assert program.verify(x).ok
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[list[int], list[int], list[int], Edges, str, str]:
-    rank = draw(st.integers(1, 3))
-    dims = [draw(st.integers(1, 6)) for _ in range(rank)]
-    window = [draw(st.integers(1, 3)) for _ in range(rank)]
-    strides = [draw(st.integers(1, 3)) for _ in range(rank)]
-    edges = [(draw(st.integers(0, size - 1)), draw(st.integers(0, size - 1))) for size in window]
-    select = draw(st.sampled_from(sorted(SELECTS)))
-    return dims, window, strides, edges, select, draw(st.sampled_from(["add", "doubling"]))
-
-
-@pytest.mark.wide
-@settings(max_examples=12, deadline=None, derandomize=True)
-@given(cases())
-def test_any_windows(case: tuple[list[int], list[int], list[int], Edges, str, str]) -> None:
-    run(*case)

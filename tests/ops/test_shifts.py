@@ -7,9 +7,6 @@ import pytest
 from against_xla import against_xla
 from edge_values import edge_values
 from elementwise_text import elementwise
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from hlo2onnx.frontend.mlir.types import numpy_type
 
@@ -101,25 +98,6 @@ def test_edge_shapes(op: str, shape: str) -> None:
     against_xla(elementwise(op, ["i32", "i32"], "i32", shape), x, by).bit_exact()
 
 
-ROTATION = """
-module { func.func public @main(%arg0: tensor<4xui32>) -> tensor<4xui32> {
-  %0 = stablehlo.constant dense<13> : tensor<4xui32>
-  %1 = stablehlo.constant dense<19> : tensor<4xui32>
-  %2 = stablehlo.shift_left %arg0, %0 : tensor<4xui32>
-  %3 = stablehlo.shift_right_logical %arg0, %1 : tensor<4xui32>
-  %4 = stablehlo.or %2, %3 : tensor<4xui32>
-  return %4 : tensor<4xui32>
-} }
-"""
-
-
-def test_threefry_rotation() -> None:
-    """What JAX's generator does 20 times per block is three nodes."""
-    x = np.array([0, 1, 0xDEADBEEF, 0xFFFFFFFF], np.uint32)
-    run = against_xla(ROTATION, x).bit_exact()
-    run.graph_is("BitShift", "BitShift", "BitwiseOr")
-
-
 NIBBLES = """
 module {{ func.func public @main(%arg0: tensor<256xi8>, %arg1: tensor<256xi8>) -> tensor<256xi8> {{
   %0 = stablehlo.convert %arg0 : (tensor<256xi8>) -> tensor<256xi4>
@@ -150,22 +128,3 @@ def _shifted(op: str, x: int, by: int) -> int:
     else:
         bits = x >> (by if inside else 4)
     return ((bits & 15) ^ 8) - 8
-
-
-@pytest.mark.costly
-@pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("type", ["i32", "i64", "ui8", "ui32"])
-def test_random(op: str, type: str) -> None:
-    count = 64
-    dtype = numpy_type(type)
-    info = np.iinfo(dtype)
-    text = elementwise(op, [type, type], type, f"{count}")
-    values = hnp.arrays(dtype, count, elements=st.integers(int(info.min), int(info.max)))
-    by = hnp.arrays(dtype, count, elements=st.integers(0, info.bits + 2))
-
-    @settings(max_examples=8, deadline=None, derandomize=True)
-    @given(x=values, y=by)
-    def check(x: np.ndarray, y: np.ndarray) -> None:
-        against_xla(text, x, y).bit_exact()
-
-    check()

@@ -127,43 +127,6 @@ def test_matrices_with_more_rows_than_columns(columns: int) -> None:
         check_singular(a[:, -columns:].copy())
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (17, 17), (64, 64), (2, 3, 5, 5), (0, 6, 6)])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_sizes_and_batches(dtype: str, shape: tuple[int, ...]) -> None:
-    check_eigen(hermitian(shape, dtype))
-    check_singular(matrix(shape, dtype))
-
-
-@pytest.mark.wide
-def test_the_vectors_of_a_diagonal_matrix_are_the_unit_vectors() -> None:
-    a = np.diag([2.0, -3, 2, 0, 1e-300])
-    found = check_eigen(a)
-    np.testing.assert_array_equal(found.rows, np.eye(5))
-    np.testing.assert_array_equal(found.values, np.diag(a))
-    other = check_singular(a)
-    assert other.diagonal
-    np.testing.assert_array_equal(other.left, np.eye(5))
-    np.testing.assert_array_equal(other.right, np.eye(5))
-    assert not check_singular(a + 1e-9 * np.ones((5, 5))).diagonal
-
-
-@pytest.mark.wide
-def test_matrices_of_a_batch_do_not_meet() -> None:
-    """One matrix is done at once, one is NaN, and one needs many steps."""
-    batch = np.stack([np.zeros((8, 8)), np.full((8, 8), np.nan), SYMMETRIC["kernel"]])
-    found = jax.jit(simultaneous.eigenvalues_and_vectors)(batch)
-    assert found.good
-    np.testing.assert_array_equal(found.rows[0], np.eye(8))
-    assert np.isnan(found.rows[1]).all() and np.isnan(found.values[1]).all()
-    assert_unitary(adjoint(np.asarray(found.rows[2])), UNITS)
-    other = jax.jit(simultaneous.singular_values_and_vectors)(batch)
-    assert other.good
-    np.testing.assert_array_equal(other.right[0], np.eye(8))
-    assert np.isnan(other.left[1]).all() and np.isnan(other.right[1]).all()
-    assert_unitary(adjoint(np.asarray(other.left[2])), UNITS)
-
-
 @pytest.fixture
 def traces() -> Iterator[None]:
     """JAX keeps the traces of functions, and with them the module's numbers."""

@@ -15,8 +15,7 @@ from jax.lax import linalg
 from matrices import definite, dominant, hermitian, like_jax, matrix, text_of
 
 import hlo2onnx
-from dialect_handlers.common.linalg import jacobi, written_out
-from dialect_handlers.common.linalg.blocks import ADJOINT, NO_TRANSPOSE, TRANSPOSE
+from dialect_handlers.common.linalg import jacobi
 
 BATCHES = [(), (1,), (5,), (2, 3), (0,)]
 
@@ -25,52 +24,6 @@ BATCHES = [(), (1,), (5,), (2, 3), (0,)]
 def x64() -> Iterator[None]:
     with jax.enable_x64(True):
         yield
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("lower", [False, True])
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_cholesky(dtype: str, lower: bool, batch: tuple[int, ...]) -> None:
-    for n in (1, 2, 4):
-        a = definite((*batch, n, n), dtype)
-        # The other triangle is not read.
-        read = (np.tril if lower else np.triu)(a)
-        found, pivots = map(np.asarray, written_out.cholesky(jnp.array(read), lower=lower))
-        left = found if lower else found.conj().swapaxes(-1, -2)
-        np.testing.assert_allclose(left @ left.conj().swapaxes(-1, -2), a, rtol=1e-12)
-        np.testing.assert_allclose(pivots, np.diagonal(found, axis1=-2, axis2=-1).real ** 2)
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_lu(dtype: str, batch: tuple[int, ...]) -> None:
-    for m, n in [(1, 1), (2, 2), (3, 3), (4, 4), (4, 2), (2, 4)]:
-        a = matrix((*batch, m, n), dtype)
-        for x in (a, np.sign(a.real).astype(dtype), np.round(a), 0 * a):
-            packed, pivots, order = written_out.lu(jnp.array(x))
-            want = linalg.lu(x)
-            np.testing.assert_allclose(packed, want[0], atol=1e-13)
-            np.testing.assert_array_equal(pivots, want[1])
-            np.testing.assert_array_equal(order, want[2])
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("op", [NO_TRANSPOSE, TRANSPOSE, ADJOINT])
-def test_triangular_systems(op: str, batch: tuple[int, ...]) -> None:
-    for left, lower, unit in product([False, True], repeat=3):
-        a = dominant((*batch, 3, 3), "complex128")
-        b = matrix((*batch, 3, 2) if left else (*batch, 2, 3), "complex128")
-        x = written_out.solve(
-            jnp.array(a), jnp.array(b), left_side=left, lower=lower, unit_diagonal=unit, op=op
-        )
-        t = np.tril(a) if lower else np.triu(a)
-        t = np.where(np.eye(3) == 1, 1, t) if unit else t
-        t = t if op == NO_TRANSPOSE else t.swapaxes(-1, -2)
-        t = t.conj() if op == ADJOINT else t
-        np.testing.assert_allclose(t @ x if left else x @ t, b, atol=1e-10)
 
 
 @pytest.mark.wide
@@ -100,15 +53,6 @@ def test_vectors_of_diagonal_matrices(values: tuple[int, ...]) -> None:
     want_v, want_w = linalg.eigh(a)
     np.testing.assert_array_equal(w, want_w)
     np.testing.assert_array_equal(v, want_v)
-
-
-@pytest.mark.wide
-def test_one_matrix_of_a_batch_that_is_not_finite() -> None:
-    a = hermitian((3, 3, 3), "float64")
-    a[1, 2, 2] = np.inf
-    v, w = map(np.asarray, jacobi.eigh(jnp.array(a), lower=True))
-    assert np.isnan(v[1]).all() and np.isnan(w[1]).all()
-    assert np.isfinite(v[[0, 2]]).all() and np.isfinite(w[[0, 2]]).all()
 
 
 def operators(function: object, *arguments: np.ndarray) -> Counter[str]:

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from against_xla import against_jax, against_xla
 from edge_values import edge_values
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from jax import lax
 from mlir_text import tensor
 
@@ -246,40 +244,3 @@ def test_any_comparator_of_complex_numbers(extent: int) -> None:
     x = np.random.default_rng(0).permutation(extent).astype(np.complex64)
     text = sorts((extent,), ["complex<f32>", "i32"], body)
     against_xla(text, x * 1j, places((extent,))).bit_exact()
-
-
-# -- what is made of sorts ---------------------------------------------------------------------
-
-
-@pytest.mark.wide
-def test_functions_of_jax_numpy() -> None:
-    x = without_nan("f32", (7, 9))
-    x = np.where(np.isinf(x), 5, x)
-    whole = np.random.default_rng(0).integers(0, 9, 50, np.int32)
-    against_jax(lambda x: jnp.median(x, axis=1), x).close()
-    against_jax(lambda x: jnp.percentile(x, 30.0, axis=0), x).close()
-    edges = np.sort(whole[:9])
-    against_jax(lambda x: jnp.unique(x, size=12, return_inverse=True), whole).bit_exact()
-    against_jax(lambda a, v: jnp.searchsorted(a, v, method="sort"), edges, whole).bit_exact()
-
-
-# -- properties --------------------------------------------------------------------------------
-
-
-@given(data=st.data())
-@settings(max_examples=12, deadline=None, derandomize=True)
-def test_any_keys(data: st.DataObject) -> None:
-    """Any number of operands and keys of any types, with many equal elements."""
-    rank = data.draw(st.integers(1, 3))
-    shape = data.draw(st.lists(st.integers(0, 6), min_size=rank, max_size=rank))
-    dimension = data.draw(st.integers(0, rank - 1))
-    shape[dimension] = data.draw(st.integers(0, 40))
-    elements = data.draw(
-        st.lists(st.sampled_from([*FLOATS, *INTEGERS, "i1"]), min_size=1, max_size=3)
-    )
-    count = data.draw(st.integers(1, len(elements)))
-    seed = data.draw(st.integers(0, 99))
-    inputs = [values(element, shape, seed + k) for k, element in enumerate(elements)]
-    against_jax(
-        lambda *operands: lax.sort(operands, dimension=dimension, num_keys=count), *inputs
-    ).bit_exact()

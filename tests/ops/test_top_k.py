@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from against_xla import against_jax
 from edge_values import edge_values
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from jax import lax
 
 import hlo2onnx
@@ -75,13 +73,6 @@ def test_graphs() -> None:
     real.graph_is("BitCast", "BitwiseXor", "Less", "Where", "TopK", "GatherElements", "Cast")
 
 
-def test_gradient_free_uses() -> None:
-    """Values or indices alone, along another axis."""
-    x = values("f32", (5, 6, 4))
-    against_jax(lambda x: lax.top_k(x, 2)[0], x).bit_exact()
-    against_jax(lambda x: lax.top_k(jnp.moveaxis(x, 0, -1), 2)[1], x).bit_exact()
-
-
 # -- custom calls ------------------------------------------------------------------------------
 
 
@@ -130,19 +121,6 @@ def test_approximate(element: str, aggregate: bool) -> None:
             jax.jit(lambda x: lax.approx_max_k(x, 5, aggregate_to_topk=False)).lower(x)
         )(x)
         assert (indices[:, :5] == np.argsort(-x.astype(np.float64), axis=1)[:, :5]).all()
-
-
-@pytest.mark.wide
-@given(data=st.data())
-@settings(max_examples=15, deadline=None, derandomize=True)
-def test_any_top_k(data: st.DataObject) -> None:
-    rank = data.draw(st.integers(1, 3))
-    shape = data.draw(st.lists(st.integers(0, 5), min_size=rank - 1, max_size=rank - 1))
-    shape.append(data.draw(st.integers(0, 50)))
-    k = data.draw(st.integers(0, shape[-1]))
-    element = data.draw(st.sampled_from([*FLOATS, *INTEGERS, "i1"]))
-    x = values(element, shape, data.draw(st.integers(0, 99)))
-    against_jax(lambda x: lax.top_k(x, k), x).bit_exact()
 
 
 @pytest.mark.parametrize("extent", ["2", "?"])
