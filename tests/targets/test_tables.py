@@ -15,8 +15,6 @@ import pytest
 from hlo2onnx import translate
 from hlo2onnx.cli import main
 from hlo2onnx.targets import known_targets, load_target
-from hlo2onnx.targets.target import parse_ranges
-from tools.probe import table as kernel_table
 from tools.probe.__main__ import BASE, TABLES, known_table, written
 
 F32, I64, I8 = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.INT8
@@ -75,21 +73,6 @@ def test_what_a_table_extends_is_left_out() -> None:
     assert own["wrong"] == {"Neg": {"18,20-": "f64"}}
     assert (own["max_opset"], own["loses_nan"]) == (21, False)
     assert not {"pairs", "costs", "skipped", "naive_sums", "harmful_fusions"} & own.keys()
-
-
-@pytest.mark.parametrize(
-    ("text", "opsets"),
-    [("18-20,23", [18, 19, 20, 23]), ("18-", [18, 19, 20, 21, 22, 23, 24]), ("22-29", [22, 23, 24]),
-     ("24", [24]), ("25", []), ("25-", [])],
-)  # fmt: skip
-def test_ranges(text: str, opsets: list[int]) -> None:
-    assert list(parse_ranges(text, 24)) == opsets
-
-
-def test_ranges_without_an_end() -> None:
-    assert kernel_table.ranges({18, 19, 23, 24}, 24) == "18-19,23-"
-    assert kernel_table.ranges({24}, 24) == "24-"
-    assert kernel_table.ranges({18, 20}, 24) == "18,20"
 
 
 def table(folder: Path, given: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """Random graphs of what rules move, merge and replace: all rules together keep the numbers.
 
 There are extents of 0 and 1 and symbolic ones, values read twice, results in the middle, constants
-of any rank. Numbers are small and finite (see `test_near_misses` for others), so that little is
-left to rounding.
+of any rank. Numbers are small and finite, so that little is left to
+rounding.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def normal(*shape: int) -> np.ndarray:
     return RNG.normal(size=shape).astype(np.float32)
 
 
-X, Y, STATES = normal(8, 3), normal(8, 3), normal(24, 3)
+X, Y = normal(8, 3), normal(8, 3)
 ODD = np.where(X > 1, np.nan, np.where(X < -1, -0.0, X)).astype(np.float32)
 INTS = (X * 1e8).astype(np.int32)
 
@@ -141,45 +141,10 @@ SCANS: dict[str, Program] = {
     "counted-down": trips(lambda i, x, y: (x - np.int8(100), y + x), np.int8(3), Y),
 }  # fmt: skip
 
-# -- columns ----------------------------
-
-
-def field(s: Any) -> Any:
-    x, y, z = s[..., 0], s[..., 1], s[..., 2]
-    return 0.01 * jnp.stack([y - x, x * (2 - z) - y, x * y - z], axis=-1)
-
-
-def integrated(step: Callable[[Any], Any], state: Any = STATES) -> Program:
-    return lambda state: lax.scan(lambda s, _: step(s), state, length=5), (state,)
-
-
-COLUMNS: dict[str, Program] = {
-    "field": integrated(lambda s: (s + field(s), s)),
-    "replaced-from-outside": integrated(lambda s: (jnp.asarray(STATES * 2), s + field(s))),
-    "a-row-from-outside": integrated(lambda s: (s + field(s), jnp.asarray(STATES))),
-    "one-more-column": integrated(
-        lambda s: (s + field(s), jnp.concatenate([s, jnp.ones((24, 1))], -1))
-    ),
-    "chosen-by-row": integrated(lambda s: (jnp.where(s[:, :1] > 0, s + field(s), s), s)),
-    "chosen-by-column": integrated(lambda s: (jnp.where(np.arange(3) == 1, s + field(s), s), s.T)),
-    "rows-joined": integrated(lambda s: (s + field(s), jnp.concatenate([s[:2], s[-3:]]))),
-    "several-cuts": integrated(lambda s: (s + field(s), (s[:, 0], s[:, 1:2], s[0], s[::-1, ::-1]))),
-    "turned-round": integrated(lambda s: (s[:, ::-1] + field(s), s)),
-    "captured": integrated(lambda s: (s + lax.cond(s[0, 0] > 0, lambda: field(s), lambda: s), s)),
-    "integers": integrated(
-        lambda s: (jnp.concatenate([s[:, 1:] * 3, s[:, :1] + 1], 1), s), np.int32(STATES * 9e8)
-    ),
-    "two-states": integrated(lambda s: ((s[1] + field(s[0]), s[0]), s[0] * s[1]), (STATES, STATES)),
-    "one-state-multiplied": integrated(
-        lambda s: ((s[0] + field(s[0]), s[1] @ np.eye(3, dtype=np.float32) + s[0]), s[0]),
-        (STATES, STATES),
-    ),
-}
-
 ALL = {
     f"{kind}-{name}": program
     for kind, programs in [
-        ("writes", WRITES), ("rows", ROWS), ("states", SCANS), ("columns", COLUMNS)
+        ("writes", WRITES), ("rows", ROWS), ("states", SCANS)
     ]
     for name, program in programs.items()
 }  # fmt: skip

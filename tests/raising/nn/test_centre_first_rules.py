@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
+from expressions import graph
 from normalization_graphs import CUBE, X, mean_of, scale
-from rewriting import Build, Rewrite
+from rewriting import Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.batch_normalization import CenterBeforeScale
@@ -17,29 +18,27 @@ def spread(b: GraphBuilder, x: oir.Value) -> oir.Value:
     return b.ReduceMax(x, b.i64([2]), keepdims=1)
 
 
-CENTRE: dict[str, Build] = {
-    "subtracted": lambda b, x: b.Sub(b.Mul(x, f := spread(b, x)), b.Mul(f, mean_of(b, x))),
-    "the other orders": lambda b, x: b.Sub(b.Mul(f := spread(b, x), x), b.Mul(mean_of(b, x), f)),
-    "added": lambda b, x: b.Add(b.Mul(x, f := spread(b, x)), b.Mul(b.Neg(mean_of(b, x)), f)),
-    "added in front": lambda b, x: b.Add(
-        b.Mul(b.Neg(mean_of(b, x)), f := spread(b, x)), b.Mul(x, f)
-    ),
+CONSTANTS = {
+    "mean": mean_of,
+    "scale": scale,
+    "spread": spread,
 }
-BIASED: dict[str, Build] = {
-    "a bias": lambda b, x: b.Add(
-        b.Mul(x, f := spread(b, x)), b.Add(b.Mul(b.Neg(mean_of(b, x)), f), scale(b))
-    ),
-    "a bias minus": lambda b, x: b.Add(
-        b.Mul(x, f := spread(b, x)), b.Sub(scale(b), b.Mul(mean_of(b, x), f))
-    ),
-}
+CENTRE = [
+    "(f := spread(x), x * f - f * mean(x))[1]",
+    "(f := spread(x), f * x - mean(x) * f)[1]",
+    "(f := spread(x), x * f + Neg(mean(x)) * f)[1]",
+    "(f := spread(x), Neg(mean(x)) * f + x * f)[1]",
+]
+BIASED = [
+    "(f := spread(x), x * f + (Neg(mean(x)) * f + scale()))[1]",
+    "(f := spread(x), x * f + (scale() - mean(x) * f))[1]",
+]
 
 
-@pytest.mark.parametrize("name", [*CENTRE, *BIASED])
-def test_centre_first(name: str) -> None:
-    build = (CENTRE | BIASED)[name]
-    found = Rewrite(build, {"x": X}, CenterBeforeScale(), tolerance=1e-6)
-    found.gives("ReduceMax", "ReduceMean", "Sub", "Mul", *["Add"] * (name in BIASED))
+@pytest.mark.parametrize("text", [*CENTRE, *BIASED])
+def test_centre_first(text: str) -> None:
+    found = Rewrite(graph(text, **CONSTANTS), {"x": X}, CenterBeforeScale(), tolerance=1e-6)
+    found.gives("ReduceMax", "ReduceMean", "Sub", "Mul", *["Add"] * (text in BIASED))
 
 
 def viewed(
@@ -67,38 +66,26 @@ def test_a_bias_that_is_broadcast_before_it_is_reshaped(bias: tuple[int, ...]) -
     Rewrite(lambda b, x: viewed(b, x, bias), {"x": X}, CenterBeforeScale()).nothing()
 
 
-NO_CENTRE: dict[str, Build] = {
-    "the mean of another": lambda b, x, y: b.Sub(
-        b.Mul(x, f := spread(b, x)), b.Mul(mean_of(b, y), f)
-    ),
-    "another factor": lambda b, x, y: b.Sub(
-        b.Mul(x, spread(b, x)), b.Mul(mean_of(b, x), spread(b, y))
-    ),
-    "added, not subtracted": lambda b, x, y: b.Add(
-        b.Mul(x, f := spread(b, x)), b.Mul(mean_of(b, x), f)
-    ),
-    "subtracted twice": lambda b, x, y: b.Sub(
-        b.Mul(b.Neg(mean_of(b, x)), f := spread(b, x)), b.Mul(x, f)
-    ),
-    "no mean": lambda b, x, y: b.Sub(b.Mul(x, f := spread(b, x)), b.Mul(b.Exp(x), f)),
-    "an operand": lambda b, x, y: b.Sub(b.Mul(x, f := spread(b, x)), b.Mul(y, f)),
-    "a difference": lambda b, x, y: b.Sub(x, y),
-    "a sum": lambda b, x, y: b.Add(b.Mul(x, y), y),
-    "a factor of more axes": lambda b, x, y: b.Sub(
-        b.Mul(x, f := b.reshape(b.Exp(y), (1, 3, 3, 3))), b.Mul(mean_of(b, x), f)
-    ),
-    "a product that is moved": lambda b, x, y: viewed(b, x, of=(3, 1, 3)),
-    "a product beside a bias that is moved": lambda b, x, y: viewed(b, x, (3, 3), (3, 1, 3)),
-    "views that are moved": lambda b, x, y: b.Sub(
-        b.Mul(x, f := spread(b, x)),
-        b.Mul(b.reshape(mean_of(b, x), (3, 1, 3)), b.reshape(f, (3, 1, 3))),
-    ),
-    "a product of the same that is moved": lambda b, x, y: b.Sub(
-        b.Mul(x, f := spread(b, x)), b.reshape(b.Mul(mean_of(b, x), f), (3, 1, 3))
-    ),
-}
+NO_CENTRE = [
+    "(f := spread(x), x * f - mean(y) * f)[1]",
+    "x * spread(x) - mean(x) * spread(y)",
+    "(f := spread(x), x * f + mean(x) * f)[1]",
+    "(f := spread(x), Neg(mean(x)) * f - x * f)[1]",
+    "(f := spread(x), x * f - Exp(x) * f)[1]",
+    "(f := spread(x), x * f - y * f)[1]",
+    "x - y",
+    "x * y + y",
+    "(f := reshape(Exp(y), (1, 3, 3, 3)), x * f - mean(x) * f)[1]",
+    # Products and views that are moved.
+    "viewed(x, of=(3, 1, 3))",
+    "viewed(x, (3, 3), (3, 1, 3))",
+    "(f := spread(x), x * f - reshape(mean(x), (3, 1, 3)) * reshape(f, (3, 1, 3)))[1]",
+    "(f := spread(x), x * f - reshape(mean(x) * f, (3, 1, 3)))[1]",
+]
 
 
-@pytest.mark.parametrize("name", NO_CENTRE)
-def test_no_centre_first(name: str) -> None:
-    Rewrite(NO_CENTRE[name], {"x": CUBE, "y": CUBE + 5}, CenterBeforeScale()).nothing()
+@pytest.mark.parametrize("text", NO_CENTRE)
+def test_no_centre_first(text: str) -> None:
+    inputs = {"x": CUBE, "y": CUBE + 5}
+    build = graph(text, viewed=viewed, **CONSTANTS)
+    Rewrite(build, inputs, CenterBeforeScale()).nothing()

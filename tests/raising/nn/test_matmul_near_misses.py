@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Build, Rewrite
+from expressions import NOTHING, graph, rewrites
+from rewriting import Rewrite
+from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.engine import Refusal
-from hlo2onnx.raising.rules.nn.matmul import MatMulTranspose
-from hlo2onnx.raising.rules.shapes.transpose import (
-    SinkTranspose,
-    splits,
-)
+from hlo2onnx.raising.engine import Refusal, Rewriter
+from hlo2onnx.raising.rules.nn.matmul import Gemm, MatMulTranspose, MatvecToVecmat, VectorMatMul
+from hlo2onnx.raising.rules.shapes.transpose import SinkTranspose, splits
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) % 7
 Y = np.arange(48, dtype=np.float32).reshape(2, 4, 6) % 5
+INPUTS = {"x": X, "y": Y}
 LAST = (0, 2, 1)
 
 
@@ -29,88 +29,46 @@ def product(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
     return b.MatMul(turned(b, b.Neg(turned(b, x))), turned(b, b.Neg(turned(b, y))))
 
 
-SWAPS: dict[str, tuple[Build, bool]] = {
-    "itself": (lambda b, x, y: turned(b, product(b, x, y)), True),
-    "by constants": (lambda b, x, y: turned(b, b.MatMul(b.const(X), b.const(Y))), True),
-    "views of what is transposed": (
-        lambda b, x, y: turned(
-            b, b.MatMul(b.reshape(turned(b, b.reshape(x, (2, 4, 3)), LAST), (2, 3, 4)), b.const(Y))
-        ),
-        True,
-    ),
-    "no product": (lambda b, x, y: turned(b, b.Add(turned(b, y), turned(b, y))), False),
-    "the left is not transposed": (
-        lambda b, x, y: turned(b, b.MatMul(x, turned(b, b.Neg(turned(b, y))))),
-        False,
-    ),
-    "the right is not transposed": (
-        lambda b, x, y: turned(b, b.MatMul(turned(b, b.Neg(turned(b, x))), y)),
-        False,
-    ),
-    "batches move": (lambda b, x, y: turned(b, product(b, x, y), (1, 0, 2)), False),
-    "all move": (lambda b, x, y: turned(b, product(b, x, y), (2, 1, 0)), False),
-    "a view that others read": (
-        lambda b, x, y: (lambda v: [turned(b, v, (0, 2, 3, 1)), b.Abs(v)])(
-            b.reshape(product(b, x, y), (2, 3, 2, 3))
-        ),
-        False,
-    ),
-    "a product that others read as well": (
-        lambda b, x, y: (lambda p: [turned(b, b.reshape(p, (2, 3, 2, 3)), (0, 2, 3, 1)), b.Abs(p)])(
-            product(b, x, y)
-        ),
-        False,
-    ),
-    "a result": (lambda b, x, y: (lambda p: [p, turned(b, p)])(product(b, x, y)), False),
-    "a batch that is repeated": (
-        lambda b, x, y: turned(
-            b,
-            b.MatMul(
-                turned(b, b.slice(turned(b, x), [0], [1], axes=[0])), turned(b, b.Neg(turned(b, y)))
-            ),
-        ),
-        False,
-    ),
-    "a matrix for each batch": (
-        lambda b, x, y: turned(b, b.MatMul(turned(b, b.Neg(turned(b, x))), b.const(Y[0]))),
-        False,
-    ),
-    "rows split": (
-        lambda b, x, y: turned(
-            b,
-            b.reshape(product(b, y, b.const(np.ones((2, 6, 5), np.float32))), (2, 2, 2, 5)),
-            (0, 3, 2, 1),
-        ),
-        True,
-    ),
-    "columns that were not joined": (
-        lambda b, x, y: turned(b, b.reshape(product(b, x, y), (2, 3, 2, 3)), (0, 3, 2, 1)),
-        True,
-    ),
-    "rows and columns mixed": (
-        lambda b, x, y: turned(b, b.reshape(product(b, x, y), (2, 3, 2, 3)), (0, 2, 1, 3)),
-        False,
-    ),
-    "rows and columns joined": (
-        lambda b, x, y: turned(b, b.reshape(product(b, x, y), (2, 9, 2)), LAST),
-        False,
-    ),
+CONSTANTS = {
+    "turned": turned,
+    "product": product,
+    "XS": X,
+    "YS": Y,
+    "MATRIX": Y[0],
+    "ONES": np.ones((2, 6, 5), np.float32),
+    "UNITS": np.ones((1, 1, 4, 3), np.float32),
+    "COLUMN": np.arange(4, dtype=np.float32).reshape(4, 1),
 }
+SWAPS: dict[str, bool] = {
+    "Neg(turned(product(x, y)))": True,
+    "Neg(turned(MatMul(XS, YS)))": True,
+    "Neg(turned(MatMul(reshape(turned(reshape(x, (2, 4, 3))), (2, 3, 4)), YS)))": True,
+    "Neg(turned(reshape(product(y, ONES), (2, 2, 2, 5)), (0, 3, 2, 1)))": True,  # rows split
+    "Neg(turned(reshape(product(x, y), (2, 3, 2, 3)), (0, 3, 2, 1)))": True,  # not joined before
+    "Neg(turned(turned(y) + turned(y)))": False,
+    "Neg(turned(MatMul(x, turned(Neg(turned(y))))))": False,
+    "Neg(turned(MatMul(turned(Neg(turned(x))), y)))": False,
+    # Batches move, or all axes.
+    "Neg(turned(product(x, y), (1, 0, 2)))": False,
+    "Neg(turned(product(x, y), (2, 1, 0)))": False,
+    # Others read the view, or the product, or it is a result.
+    "(v := reshape(product(x, y), (2, 3, 2, 3)), Neg(turned(v, (0, 2, 3, 1))), Abs(v))[1:]": False,
+    "(p := product(x, y), Neg(turned(reshape(p, (2, 3, 2, 3)), (0, 2, 3, 1))), Abs(p))[1:]": False,
+    "(p := product(x, y), turned(p))": False,
+    # A batch that is repeated, and a matrix for each batch.
+    "Neg(turned(MatMul(turned(slice(turned(x), [0], [1], axes=[0])), turned(Neg(turned(y))))))":
+        False,
+    "Neg(turned(MatMul(turned(Neg(turned(x))), MATRIX)))": False,
+    # Rows and columns are mixed, or joined.
+    "Neg(turned(reshape(product(x, y), (2, 3, 2, 3)), (0, 2, 1, 3)))": False,
+    "Neg(turned(reshape(product(x, y), (2, 9, 2))))": False,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SWAPS)
-def test_swap_product(name: str) -> None:
-    build, fires = SWAPS[name]
-
-    def whole(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
-        made = build(b, x, y)
-        return [b.Neg(item) for item in ([made] if isinstance(made, oir.Value) else made)]
-
-    def result(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value | list[oir.Value]:
-        return build(b, x, y)  # type: ignore[return-value]
-
-    rewrite = Rewrite(result if name == "a result" else whole, {"x": X, "y": Y}, MatMulTranspose())
-    assert bool(rewrite.fired) == fires, rewrite.model
+@pytest.mark.parametrize("text", SWAPS)
+def test_swap_product(text: str) -> None:
+    rewrite = Rewrite(graph(text, **CONSTANTS), INPUTS, MatMulTranspose())
+    assert bool(rewrite.fired) == SWAPS[text], rewrite.model
 
 
 @pytest.mark.parametrize("order", [(2, 3), (3, 2)])
@@ -155,112 +113,122 @@ def test_splits(old: tuple[int, ...], new: tuple[int, ...], groups: list[list[in
         assert splits(old, new) == groups
 
 
-# -- Transposes that stay ----------------------------
+# -- Transposes that stay, and others ----------------------------
 
-STAY: dict[str, Build] = {
-    "an axis more": lambda b, x: b.Abs(
-        b.Add(turned(b, x), b.const(np.ones((1, 1, 4, 3), np.float32)))
-    ),
-    "joined with another": lambda b, x: b.Concat(
-        turned(b, x), b.reshape(b.Neg(x), (2, 4, 3)), axis=0
-    ),
-    "computed axes": lambda b, x: b.op(
-        "Slice",
-        turned(b, x),
-        b.i64([0]),
-        b.i64([1]),
-        b.Abs(b.i64([1])),
-        types=[(x.dtype, (2, 1, 3))],
-    ),
-    "no axes": lambda b, x: b.op(
-        "Slice", turned(b, x), b.i64([0]), b.i64([1]), types=[(x.dtype, (1, 4, 3))]
-    ),
-    "units are added": lambda b, x: b.reshape(turned(b, x), (2, 1, 4, 3)),
-    "a result": lambda b, x: (lambda t: [t, b.Neg(t)])(turned(b, x)),
+MOVES: dict[str, str] = {
+    "turned(x) + COLUMN": "Add Transpose Reshape Reshape",
+    "turned(x) + ReduceMax(x, [0, 2], keepdims=0)": "Add Transpose ReduceMax Reshape Reshape",
+    "turned(x) + ReduceMax(x, keepdims=0)": "Add Transpose ReduceMax",
+    "reshape(turned(x), (2, 2, 2, 3))": "Reshape Transpose",
+    "Abs(turned(x) + UNITS)": NOTHING,
+    "Concat(turned(x), reshape(Neg(x), (2, 4, 3)), axis=0)": NOTHING,
+    "reshape(turned(x), (2, 1, 4, 3))": NOTHING,
+    "(t := turned(x), Neg(t))": NOTHING,
 }
 
 
-@pytest.mark.parametrize("name", STAY)
-def test_transposes_that_stay(name: str) -> None:
-    rewrite = Rewrite(STAY[name], {"x": X}, SinkTranspose())
-    rewrite.nothing()
+@pytest.mark.parametrize("text", MOVES)
+def test_transposes_that_move_on(text: str) -> None:
+    rewrites(text, MOVES[text], {"x": X}, SinkTranspose(), constants=CONSTANTS)
 
 
-GO: dict[str, tuple[Build, list[str]]] = {
-    "beside columns": (
-        lambda b, x: b.Add(turned(b, x), b.const(np.arange(4, dtype=np.float32).reshape(4, 1))),
-        ["Add", "Transpose", "Reshape", "Reshape"],
-    ),
-    "beside what is computed of one axis": (
-        lambda b, x: b.Add(turned(b, x), b.ReduceMax(x, b.i64([0, 2]), keepdims=0)),
-        ["Add", "Transpose", "ReduceMax", "Reshape", "Reshape"],
-    ),
-    "beside a number": (
-        lambda b, x: b.Add(turned(b, x), b.ReduceMax(x, keepdims=0)),
-        ["Add", "Transpose", "ReduceMax"],
-    ),
-    "split": (
-        lambda b, x: b.reshape(turned(b, x), (2, 2, 2, 3)),
-        ["Reshape", "Transpose"],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", GO)
-def test_transposes_that_move_on(name: str) -> None:
-    build, left = GO[name]
-    Rewrite(build, {"x": X}, SinkTranspose()).gives(*left)
-
-
-NORMS: dict[str, tuple[Build, bool]] = {
-    "a mean that is subtracted": (
-        lambda b, t: b.Sub(t, b.ReduceMean(t, b.i64([2]), keepdims=1)),
-        False,
-    ),
-    "a sum that is divided": (
-        lambda b, t: b.Sub(t, b.Div(b.ReduceSum(t, b.i64([-1]), keepdims=1), b.scalar_like(3, t))),
-        False,
-    ),
-    "squares": (
-        lambda b, t: b.Mul(
-            t, b.Add(b.ReduceMean(b.Mul(t, t), b.i64([2]), keepdims=1), b.scalar_like(1, t))
-        ),
-        False,
-    ),
-    "a sum": (lambda b, t: b.Sub(t, b.ReduceSum(t, b.i64([2]), keepdims=1)), True),
-    "a maximum": (lambda b, t: b.Sub(t, b.ReduceMax(t, b.i64([2]), keepdims=1)), True),
-    "a mean of another axis": (
-        lambda b, t: b.Sub(t, b.ReduceMean(t, b.i64([1]), keepdims=1)),
-        True,
-    ),
-    "a mean of two axes": (
-        lambda b, t: b.Sub(t, b.ReduceMean(t, b.i64([1, 2]), keepdims=1)),
-        True,
-    ),
-    "a mean of all axes": (lambda b, t: b.Sub(t, b.ReduceMean(t, keepdims=1)), True),
-    "a mean and its sine": (
-        lambda b, t: b.Sub(t, b.Sin(b.ReduceMean(t, b.i64([2]), keepdims=1))),
-        True,
-    ),
-    "products with another": (
-        lambda b, t: b.Mul(
-            t, b.Add(b.ReduceMean(b.Mul(t, b.Abs(t)), b.i64([2]), keepdims=1), b.scalar_like(1, t))
-        ),
-        True,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", NORMS)
-def test_what_begins_a_normalization(name: str) -> None:
-    """A Transpose that brings the axis to the end stays in front of it."""
-    body, fires = NORMS[name]
-
+@pytest.mark.parametrize("named", [True, False])
+def test_slices_along_axes_that_are_not_known(named: bool) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return body(b, turned(b, x))  # type: ignore[return-value]
+        bounds, axes = [b.i64([0]), b.i64([1])], [b.Abs(b.i64([1]))] if named else []
+        types = [(x.dtype, (2, 1, 3) if named else (1, 4, 3))]
+        return b.op("Slice", turned(b, x), *bounds, *axes, types=types)
 
-    def already_last(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return body(b, turned(b, x, (1, 0, 2)))  # type: ignore[return-value]
+    Rewrite(build, {"x": X}, SinkTranspose()).nothing()
 
-    assert bool(Rewrite(build, {"x": X}, SinkTranspose(), tolerance=1e-6).fired) == fires
-    assert Rewrite(already_last, {"x": X}, SinkTranspose(), tolerance=1e-6).fired
+
+NORMS: dict[str, bool] = {
+    "t - ReduceMean(t, [2], keepdims=1)": False,
+    "t - ReduceSum(t, [-1], keepdims=1) / 3": False,
+    "t * (ReduceMean(t * t, [2], keepdims=1) + 1)": False,
+    "t - ReduceSum(t, [2], keepdims=1)": True,
+    "t - ReduceMax(t, [2], keepdims=1)": True,
+    "t - ReduceMean(t, [1], keepdims=1)": True,
+    "t - ReduceMean(t, [1, 2], keepdims=1)": True,
+    "t - ReduceMean(t, keepdims=1)": True,
+    "t - Sin(ReduceMean(t, [2], keepdims=1))": True,
+    "t * (ReduceMean(t * Abs(t), [2], keepdims=1) + 1)": True,
+}
+
+
+@pytest.mark.parametrize("text", NORMS)
+def test_what_begins_a_normalization(text: str) -> None:
+    """A Transpose that brings the axis to the end stays in front of it."""
+    for perm, fires in ((LAST, NORMS[text]), ((1, 0, 2), True)):
+        build = graph(f"(t := turned(x, {perm}), {text})[1:]", turned=turned)
+        assert bool(Rewrite(build, {"x": X}, SinkTranspose(), tolerance=1e-6).fired) == fires
+
+
+# -- vectors, biases and sums of products ----------------------------
+
+ROW, MATRIX = X[0], Y[0]
+VECTORS: dict[str, str] = {
+    "MatMul(ROW, reshape(ReduceMax(w, [1], keepdims=0), (4, 1)))":
+        "MatMul ReduceMax Reshape Reshape Reshape Transpose",
+    # Biases that are computed, of another shape, or of no product.
+    "MatMul(x, w) + ReduceMax(w, [0], keepdims=1)": NOTHING,
+    "x + x + FIRST": NOTHING,
+    "x + FIRST": NOTHING,
+    "MatMul(x, w) + CUBE": NOTHING,
+    "MatMul(x, w) + SQUARE": NOTHING,
+    "MatMul(x, w) + WIDE": NOTHING,
+    # Columns of a row, of a batch, and several.
+    "MatMul(FIRST, reshape(ReduceMax(w, [1]), (4, 1)))": NOTHING,
+    "MatMul(ROW, ReduceMax(w, [1], keepdims=1))": NOTHING,
+    "MatMul(XS, reshape(slice(w, [0], [2], axes=[1]), (2, 4, 1)))": NOTHING,
+    "MatMul(ROW, reshape(Transpose(w, perm=(1, 0)), (4, 6)))": NOTHING,
+    # A vector that was a matrix, a row read in another shape, and no product.
+    "reshape(MatMul(reshape(x, (1, 12)), TWO), (2,))": NOTHING,
+    "reshape(MatMul(unsqueeze(ReduceMax(x, [0], keepdims=0), [0]), w), (2, 3))": NOTHING,
+    "reshape(x + x, (12,))": NOTHING,
+    "Neg(reshape(x, (12,)))": NOTHING,
+}  # fmt: skip
+OPERANDS = {
+    "ROW": ROW, "FIRST": ROW[:1], "CUBE": MATRIX[None, :1], "SQUARE": MATRIX[:3],
+    "WIDE": MATRIX[:1], "XS": X, "TWO": np.ones((12, 2), np.float32),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", VECTORS)
+def test_vectors_and_biases(text: str) -> None:
+    inputs = {"x": ROW, "w": MATRIX}
+    rewrites(text, VECTORS[text], inputs, MatvecToVecmat(), VectorMatMul(), constants=OPERANDS)
+
+
+def test_a_batch_of_vectors_stays() -> None:
+    text = "reshape(MatMul(reshape(v, (1, 4)), w), (2, 6))"
+    rewrites(text, NOTHING, {"v": X[0, 0], "w": Y}, VectorMatMul())
+
+
+def test_gemms_of_targets_and_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, bias = {"x": ROW, "w": MATRIX}, {"BIAS": MATRIX[0]}
+
+    def of_free(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
+        return b.Add(b.MatMul(free(b, x, 3, "k"), free(b, w, "k", 6)), b.const(MATRIX[0]))
+
+    Rewrite(of_free, inputs, Gemm()).nothing()
+    rewrites("MatMul(x, w) + MatMul(Neg(x), w)", "Neg MatMul Gemm", inputs, Gemm())
+    rewrites("MatMul(x, w) + BIAS", "Gemm", inputs, Gemm(), constants=bias)
+    monkeypatch.setattr(Rewriter, "supports", lambda *_: False)
+    rewrites("MatMul(x, w) + BIAS", NOTHING, inputs, Gemm(), constants=bias)
+
+
+def test_a_transpose_that_both_read() -> None:
+    square = np.arange(9, dtype=np.float32).reshape(3, 3)
+    text = "(t := Transpose(x, perm=(1, 0)), MatMul(t, t) + x)[1:]"
+    rewrites(text, "Transpose Gemm", {"x": square}, Gemm())
+
+
+def test_a_vector_times_a_batch_is_no_gemm() -> None:
+    """The product is a matrix, its operands are none."""
+
+    def build(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
+        types = [(v.dtype, (2, 6))]
+        return b.Add(b.op("MatMul", v, w, types=types), b.const(MATRIX[0]))
+
+    Rewrite(build, {"v": X[0, 0], "w": Y}, Gemm()).nothing()

@@ -253,24 +253,6 @@ def test_what_others_read_stays() -> None:
     Rewrite(build, {"x": image(1, 2, 64, 64)}, ResizeOperator()).nothing()
 
 
-@pytest.mark.parametrize("sizes", [(4, 8), (8, 4), (6, 9), (9, 3)])
-@pytest.mark.parametrize(
-    ("mode", "method", "antialias"),
-    [
-        (LINEAR, "linear", False),
-        (LINEAR_ANTIALIASED, "linear", True),
-        (CUBIC, "cubic", True),
-    ],
-)
-def test_interpolation(mode: Mode, method: str, antialias: bool, sizes: tuple[int, int]) -> None:
-    """The weights are what jax.image.resize makes of the unit vectors."""
-    before, after = sizes
-    eye = np.eye(before, dtype=np.float32)
-    want = jax.image.resize(eye, sizes, method, antialias=antialias)
-    np.testing.assert_allclose(interpolation(mode, before, after), want, atol=3e-7)
-    assert mode in weight_modes(np.asarray(want)) or before == 9 or after == 9
-
-
 def test_how_far_weights_may_be() -> None:
     weights = interpolation(LINEAR, 8, 16)
     assert weight_modes(weights + 0.7e-6)

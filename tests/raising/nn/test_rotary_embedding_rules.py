@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
+from expressions import graph
 from rewriting import Build, Rewrite, fires, foreign
 from rotary_graphs import (
     ANGLES,
     INPUTS,
+    RNG,
     D,
     H,
     T,
@@ -235,7 +237,6 @@ def tables(*names: str, kind: str = "") -> Build:
             "along the rows": lambda: b.reshape(b.concat([y, y], 1), (T, 1, D)),
             "columns of a table": lambda: b.Gather(doubled(b, y), rows, axis=2),
             "another shape": lambda: b.reshape(b.concat([y, y], 0), (T, 1, D)),
-            "expanded": lambda: b.expand(part(b, y, 0, 1), (T, 1, D)),
             "half a table": lambda: b.Mul(doubled(b, y), b.concat([y, b.Exp(y)], -1)),
             "a sum along": lambda: b.CumSum(doubled(b, y), b.const(np.array(2))),
             "of others": lambda: foreign(doubled(b, y)),
@@ -262,115 +263,138 @@ def test_halves_that_differ(kind: str) -> None:
         assert not fires(tables(*names, kind=kind), INPUTS, RotaryEmbedding())
 
 
-OTHERS: dict[str, Build] = {
-    "neighbours with halves of angles": lambda b, x, cos, sin: stacked(b, x, *both(b, cos, sin)),
-    "halves with neighbours of angles": lambda b, x, cos, sin: whole(
-        b, x, *(repeated(b, y) for y in (cos, sin))
-    ),
-    "neighbours with other angles": lambda b, x, cos, sin: stacked(
-        b, x, repeated(b, cos), b.concat([sin, b.Neg(sin)], -1)
-    ),
-    "neighbours exchanged in the stack": lambda b, x, cos, sin: stacked(
-        b, x, *(repeated(b, y) for y in (cos, sin)), (part(b, x, 1, D, 2), part(b, x, 0, D, 2))
-    ),
-    "neighbours from elsewhere": lambda b, x, cos, sin: stacked(
-        b,
-        x,
-        *(repeated(b, y) for y in (cos, sin)),
-        (part(b, y := b.concat([x, x], -1), 2, D + 2, 2), part(b, y, 3, D + 2, 2)),
-    ),
-    "other neighbours by index": lambda b, x, cos, sin: stacked(
-        b,
-        x,
-        *(repeated(b, y) for y in (cos, sin)),
-        (every_second(b, x), b.Gather(x, b.i64([1, 3, 7, 5]), axis=3)),
-    ),
-    "one sine for all": lambda b, x, cos, sin: joined(b, halves(b, x), cos, part(b, sin, 0, 1)),
-    "one angle for all": lambda b, x, cos, sin: joined(
-        b, halves(b, x), *(part(b, y, 0, 1) for y in (cos, sin))
-    ),
-    "the whole of an uneven split": lambda b, x, cos, sin: whole(
-        b, x, *both(b, cos, sin), parts=split(b, x, first=2)
-    ),
-    "the whole of uneven parts": lambda b, x, cos, sin: whole(
-        b, x, *both(b, cos, sin), parts=(part(b, x, 0, 2), part(b, x, 2, 8))
-    ),
-    "halves exchanged": lambda b, x, cos, sin: joined(b, halves(b, x)[::-1], cos, sin),
-    "a split exchanged": lambda b, x, cos, sin: joined(b, split(b, x)[::-1], cos, sin),
-    "a split along the heads": lambda b, x, cos, sin: joined(
-        b, split(b, b.concat([x, x], 2), 2), *both(b, cos, sin)
-    ),
-    "a split along the first axis": lambda b, x, cos, sin: joined(
-        b, split(b, x, None), *both(b, cos, sin)
-    ),
-    "joined along the heads": lambda b, x, cos, sin: joined(b, halves(b, x), cos, sin, axis=2),
-    "three parts": lambda b, x, cos, sin: b.concat([*turned(b, *halves(b, x), cos, sin), x], -1),
-    "parts that overlap": lambda b, x, cos, sin: joined(
-        b, (part(b, x, 0, 4), part(b, x, 3, 7)), cos, sin
-    ),
-    "parts that leave a gap": lambda b, x, cos, sin: joined(
-        b, (part(b, y := b.concat([x, x], -1), 0, 4), part(b, y, 5, 9)), cos, sin
-    ),
-    "every second one, joined": lambda b, x, cos, sin: joined(
-        b, (part(b, x, 0, 8, 2), part(b, x, 1, 8, 2)), cos, sin
-    ),
-    "halves as neighbours": lambda b, x, cos, sin: columns(b, halves(b, x), cos, sin),
-    "neighbours exchanged": lambda b, x, cos, sin: columns(
-        b, (part(b, x, 1, 8, 2), part(b, x, 0, 8, 2)), cos, sin
-    ),
-    "columns exchanged": lambda b, x, cos, sin: columns(b, pairs(b, x)[::-1], cos, sin),
-    "columns of three": lambda b, x, cos, sin: columns(b, pairs_of_three(b, x), cos, sin),
-    "every third": lambda b, x, cos, sin: columns(
-        b, (part(b, y := b.concat([x, x], -1), 0, 12, 3), part(b, y, 1, 13, 3)), cos, sin
-    ),
-    "parts of two": lambda b, x, cos, sin: joined(
-        b, (halves(b, x)[0], halves(b, b.Exp(x))[1]), cos, sin
-    ),
-    "parts of heads": lambda b, x, cos, sin: joined(
-        b, halves(b, b.concat([x, x], 2), 2), *both(b, cos, sin)
-    ),
-    "no parts": lambda b, x, cos, sin: joined(b, (b.Exp(x), b.Neg(x)), *both(b, cos, sin)),
-    "operands": lambda b, x, cos, sin: b.concat([x, x], -1),
-    "no rotation": lambda b, x, cos, sin: b.concat([b.Mul(x, x), b.Exp(x)], -1),
-    "the whole of other parts": lambda b, x, cos, sin: whole(
-        b, x, *both(b, cos, sin), parts=halves(b, b.Exp(x))
-    ),
-    "the whole of parts exchanged": lambda b, x, cos, sin: whole(
-        b, x, *both(b, cos, sin), parts=halves(b, x)[::-1]
-    ),
-    "the whole along the heads": lambda b, x, cos, sin: whole(
-        b, y := b.concat([x, x, x, x], 2), *both(b, cos, sin), parts=halves(b, y, 2), axis=2
-    ),
-    "the whole of three": lambda b, x, cos, sin: b.Add(
-        b.Mul(x, doubled(b, cos)),
-        b.Mul(
-            b.concat([b.Neg(part(b, x, 4, 8)), part(b, x, 0, 2), part(b, x, 2, 4)], -1),
-            doubled(b, sin),
-        ),
-    ),
-    "nothing negative": lambda b, x, cos, sin: b.Add(
-        b.Mul(x, doubled(b, cos)),
-        b.Mul(b.concat(list(halves(b, x)[::-1]), -1), doubled(b, sin)),
-    ),
-    "another sum": lambda b, x, cos, sin: b.Add(
-        b.Mul(x, doubled(b, cos)), b.Mul(b.Exp(x), doubled(b, sin))
-    ),
-    "a sum": lambda b, x, cos, sin: b.Add(x, x),
-    "a stack of operands": lambda b, x, cos, sin: b.reshape(
-        b.concat([y := b.reshape(x, (2, T, H, D, 1)), y], -1), (2, T, H, 2 * D)
-    ),
-    "columns in another shape": in_another_shape,
-    "a stack of three": lambda b, x, cos, sin: b.reshape(
-        b.concat([y := b.reshape(x, (2, T, H, D, 1)), y, y], -1), (2, T, H, 3 * D)
-    ),
-    "a stack in another shape": lambda b, x, cos, sin: columns(
-        b, pairs(b, x), cos, sin, (2, T, H * D)
-    ),
-    "a view of an operand": lambda b, x, cos, sin: b.reshape(x, (2, T, H * D)),
-    "a view of columns": lambda b, x, cos, sin: b.reshape(b.concat([x, x], 1), (2, 2 * T, H * D)),
+CONSTANTS = {
+    "both": both, "columns": columns, "doubled": doubled, "every_second": every_second,
+    "halves": halves, "joined": joined, "pairs": pairs, "pairs_of_three": pairs_of_three,
+    "part": part, "repeated": repeated, "split": split, "stacked": stacked, "turned": turned,
+    "whole": whole, "in_another_shape": in_another_shape,
+}  # fmt: skip
+OTHERS = [
+    # Neighbours with angles of halves, and the other way round.
+    "stacked(x, *both(cos, sin))",
+    "whole(x, repeated(cos), repeated(sin))",
+    "stacked(x, repeated(cos), concat([sin, Neg(sin)], -1))",
+    # Neighbours exchanged, from elsewhere, and others by index.
+    "stacked(x, repeated(cos), repeated(sin), (part(x, 1, 8, 2), part(x, 0, 8, 2)))",
+    "(y := concat([x, x], -1), stacked(x, repeated(cos), repeated(sin), "
+    "(part(y, 2, 10, 2), part(y, 3, 10, 2))))[1]",
+    "stacked(x, repeated(cos), repeated(sin), (every_second(x), Gather(x, [1, 3, 7, 5], axis=3)))",
+    # One number for all.
+    "joined(halves(x), cos, part(sin, 0, 1))",
+    "joined(halves(x), part(cos, 0, 1), part(sin, 0, 1))",
+    # Uneven parts, exchanged, along other axes, three, with an overlap or a gap.
+    "whole(x, *both(cos, sin), parts=split(x, first=2))",
+    "whole(x, *both(cos, sin), parts=(part(x, 0, 2), part(x, 2, 8)))",
+    "joined(halves(x)[::-1], cos, sin)",
+    "joined(split(x)[::-1], cos, sin)",
+    "joined(split(concat([x, x], 2), 2), *both(cos, sin))",
+    "joined(split(x, None), *both(cos, sin))",
+    "joined(halves(x), cos, sin, axis=2)",
+    "concat([*turned(*halves(x), cos, sin), x], -1)",
+    "joined((part(x, 0, 4), part(x, 3, 7)), cos, sin)",
+    "(y := concat([x, x], -1), joined((part(y, 0, 4), part(y, 5, 9)), cos, sin))[1]",
+    "joined((part(x, 0, 8, 2), part(x, 1, 8, 2)), cos, sin)",
+    "joined(halves(concat([x, x], 2), 2), *both(cos, sin))",
+    # Columns of halves, exchanged, of three, and every third.
+    "columns(halves(x), cos, sin)",
+    "columns((part(x, 1, 8, 2), part(x, 0, 8, 2)), cos, sin)",
+    "columns(pairs(x)[::-1], cos, sin)",
+    "columns(pairs_of_three(x), cos, sin)",
+    "(y := concat([x, x], -1), columns((part(y, 0, 12, 3), part(y, 1, 13, 3)), cos, sin))[1]",
+    # Parts of two tensors, or none, and no rotation.
+    "joined((halves(x)[0], halves(Exp(x))[1]), cos, sin)",
+    "joined((Exp(x), Neg(x)), *both(cos, sin))",
+    "concat([x * x, Exp(x)], -1)",
+    # The whole of other parts, exchanged, along the heads, of three.
+    "whole(x, *both(cos, sin), parts=halves(Exp(x)))",
+    "whole(x, *both(cos, sin), parts=halves(x)[::-1])",
+    "(y := concat([x, x, x, x], 2), whole(y, *both(cos, sin), parts=halves(y, 2), axis=2))[1]",
+    "x * doubled(cos) + concat([Neg(part(x, 4, 8)), part(x, 0, 2), part(x, 2, 4)], -1)"
+    " * doubled(sin)",
+    "x * doubled(cos) + concat(halves(x)[::-1], -1) * doubled(sin)",  # nothing negative
+    "x * doubled(cos) + Exp(x) * doubled(sin)",
+    # Stacks of operands, of three, and in other shapes.
+    "(y := reshape(x, (2, 5, 3, 8, 1)), reshape(concat([y, y], -1), (2, 5, 3, 16)))[1]",
+    "(y := reshape(x, (2, 5, 3, 8, 1)), reshape(concat([y, y, y], -1), (2, 5, 3, 24)))[1]",
+    "in_another_shape(x, cos, sin)",
+    "columns(pairs(x), cos, sin, (2, 5, 24))",
+    "reshape(x, (2, 5, 24))",
+    "reshape(concat([x, x], 1), (2, 10, 24))",
+]
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_other_rotations(text: str) -> None:
+    assert not fires(graph(text, **CONSTANTS), INPUTS, RotaryEmbedding())
+
+
+# -- shapes, types and opsets of one rotation ------------------------------------------------------
+
+
+def rotation(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
+    return joined(b, halves(b, x), cos, sin)
+
+
+@pytest.mark.parametrize(("dtype", "opset"), [(np.float32, 22), (np.float64, 23), (np.float16, 23)])
+def test_types_and_opsets_without_it(dtype: type, opset: int) -> None:
+    inputs = {name: array.astype(dtype) for name, array in INPUTS.items()}
+    assert not fires(rotation, inputs, RotaryEmbedding(), opset=opset)
+
+
+def test_no_tokens() -> None:
+    """The runtime's kernel takes no empty tensor."""
+    assert not fires(rotation, INPUTS | {"x": X[:0]}, RotaryEmbedding())
+
+
+def rotated(x: tuple[int, ...], angles: tuple[int, ...]) -> Rewrite:
+    inputs = {
+        "x": RNG.normal(size=(*x, D)).astype(np.float32),
+        "cos": RNG.normal(size=(*angles, D // 2)).astype(np.float32),
+        "sin": RNG.normal(size=(*angles, D // 2)).astype(np.float32),
+    }
+    return Rewrite(rotation, inputs, RotaryEmbedding(), tolerance=1e-6)
+
+
+AXES: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], int | None]] = {
+    ((2, 5, 3), (5, 1)): ((2, 5, 24), 3),
+    ((2, 3, 5), (5,)): ((2, 3, 5, 8), None),
+    ((2, 3, 5), (1, 5)): ((2, 3, 5, 8), None),
+    ((2, 5, 3), (2, 5, 1)): ((2, 5, 24), 3),
+    ((2, 3, 5), (2, 1, 5)): ((2, 3, 5, 8), None),
+    ((2, 4, 5, 3), (5, 1)): ((8, 5, 24), 3),
+    ((2, 4, 5, 3), (2, 4, 5, 1)): ((8, 5, 24), 3),
+    ((2, 4, 3, 5), (5,)): ((2, 12, 5, 8), None),
+    ((2, 4, 3, 5), (2, 4, 1, 5)): ((8, 3, 5, 8), None),
+    ((2, 5, 3, 4), (5, 1, 1)): ((2, 5, 96), 12),
+    ((2, 5, 3), (1,)): ((2, 5, 24), 3),
+    ((2, 5), (5,)): ((1, 2, 5, 8), None),
+    ((5,), (5,)): ((1, 5, 8), 1),
+    ((2, 5), (2, 5)): ((2, 5, 8), 1),
+    ((2, 1, 3), (1, 1)): ((2, 1, 24), 3),
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_other_rotations(name: str) -> None:
-    assert not fires(OTHERS[name], INPUTS, RotaryEmbedding())
+@pytest.mark.parametrize(("x", "angles"), AXES)
+def test_axes(x: tuple[int, ...], angles: tuple[int, ...]) -> None:
+    found = rotated(x, angles)
+    (node,) = (n for n in found.model.graph if n.op_type == "RotaryEmbedding")
+    heads = node.attributes["num_heads"].as_int() if "num_heads" in node.attributes else None
+    assert (node.inputs[0].shape, heads) == AXES[x, angles]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("x", "angles"),
+    [
+        ((2, 5, 3), (5, 3)),
+        ((2, 4, 5, 3), (4, 5, 1)),
+        ((2, 4, 5, 3), (2, 1, 5, 1)),
+        ((2, 1, 3), (5, 1)),
+        ((), ()),
+    ],
+)
+def test_angles_along_other_axes(x: tuple[int, ...], angles: tuple[int, ...]) -> None:
+    inputs = {
+        name: RNG.normal(size=(*dims, n)).astype(np.float32)
+        for name, dims, n in (("x", x, D), ("cos", angles, D // 2), ("sin", angles, D // 2))
+    }
+    assert not fires(rotation, inputs, RotaryEmbedding())

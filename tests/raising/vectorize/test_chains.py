@@ -103,27 +103,9 @@ def long(a: jax.Array) -> jax.Array:
 
 
 STAYS: dict[str, Callable[..., Any]] = {
-    "little follows": chained(lambda a, b, x: jnp.sin(a + x), lambda a, b, x: jnp.tanh(a * x + b)),
-    "each reads the other": chained(
-        lambda a, b, x: jnp.sin(b + x), lambda a, b, x: jnp.tanh(long(a) + b)
-    ),
     "one state": chained(lambda a, x: long(jnp.tanh(a + x))),
     "the work is the chain's": chained(
         lambda a, b, x: long(a) + x, lambda a, b, x: jnp.tanh(a * x + b)
-    ),
-    "follows from both": chained(
-        lambda a, b, x: jnp.sin(a + x), lambda a, b, x: jnp.tanh(long(a + b))
-    ),
-    "large states": lambda x: lax.scan(
-        lambda c, row: ((jnp.sin(c[0]), jnp.tanh(long(c[0]) + c[1])), row),
-        (jnp.tile(x[0], 10_000), jnp.tile(x[1], 10_000)),
-        x,
-    ),
-    "trips not known": lambda x: lax.fori_loop(
-        0,
-        (x[0, 0] * 0 + 5).astype(int),
-        lambda i, c: (jnp.sin(c[0]), jnp.tanh(long(c[0]) + c[1])),
-        (x[0], x[1]),
     ),
 }
 
