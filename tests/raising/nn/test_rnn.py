@@ -64,13 +64,8 @@ def lstm(gates: Callable[[Any, Any], Any], order: str = "ifgo", forget: float = 
 GATES: dict[str, Callable[[Any, Any], Any]] = {
     "one-bias": lambda h, x: x @ W + h @ R + B,
     "two-biases": lambda h, x: (x @ W + B) + (h @ R + B2),
-    "no-bias": lambda h, x: h @ R + x @ W,
-    "subtracted": lambda h, x: x @ W - h @ R - B,
     "weights-from-the-left": lambda h, x: (W.T @ x.T + R.T @ h.T + B[:, None]).T,
     "joined": lambda h, x: jnp.concatenate([x, h], -1) @ jnp.concatenate([W, R]) + B,
-    "joined-the-other-way": lambda h, x: jnp.concatenate([h, x], -1) @ np.concatenate([R, W]),
-    "some-inputs": lambda h, x: x[:, 1:4] @ W[:3] + h @ R,
-    "scalar-bias": lambda h, x: x @ W + h @ R + 0.5,
     "a-matrix-each": lambda h, x: jnp.concatenate(
         [
             x @ W[:, k : k + WIDTH] + B[k : k + WIDTH] + h @ R[:, k : k + WIDTH]
@@ -86,10 +81,8 @@ GATES: dict[str, Callable[[Any, Any], Any]] = {
 G = 3 * WIDTH
 MIXED: dict[str, Callable[[Any, Any, Any], Any]] = {
     "torch": lambda z, n, h: (1 - z) * n + z * h,
-    "other-order": lambda z, n, h: h * z + n * (1 - z),
     "haiku": lambda z, n, h: (1 - z) * h + z * n,
     "equinox": lambda z, n, h: n + z * (h - n),
-    "towards-new": lambda z, n, h: h + z * (n - h),
 }
 
 

@@ -65,14 +65,9 @@ def angles(*shape: int) -> np.ndarray:
 LAYOUTS: dict[str, tuple[tuple[int, ...], np.ndarray]] = {
     "tokens-then-heads": ((B, T, H, D), angles(T, 1)),
     "heads-then-tokens": ((B, H, T, D), angles(T)),
-    "groups-of-heads": ((B, T, H, 2, D), angles(T, 1, 1)),
     "own-positions": ((B, T, H, D), angles(B, T, 1)),
-    "own-positions-of-heads-first": ((B, H, T, D), angles(B, 1, T)),
     "no-heads": ((B, T, D), angles(T)),
     "no-batch": ((T, D), angles(T)),
-    "heads-only": ((H, T, D), angles(T)),
-    "one-token": ((B, 1, H, D), angles(1, 1)),
-    "one-angle-for-all": ((B, T, H, D), angles(1)),
 }
 
 
@@ -151,24 +146,6 @@ def test_special_values() -> None:
     x = RNG.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0], (B, T, H, D)).astype(np.float32)
     angle = RNG.choice([0.0, 1.0], (T, 1, D // 2)).astype(np.float32)
     verified(lambda x: halves(x, angle, 1 - angle), x)
-
-
-def backwards(x: Any, cos: Any, sin: Any) -> Any:
-    a, b = jnp.split(x, 2, axis=-1)
-    return jnp.concatenate([a * cos + b * sin, b * cos - a * sin], axis=-1)
-
-
-OTHERS: dict[str, tuple[Rotate, np.ndarray]] = {
-    "backwards": (backwards, angles(T, 1)),
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_other_rotations(name: str) -> None:
-    rotate, angle = OTHERS[name]
-    x = RNG.normal(size=(B, T, H, D)).astype(np.float32)
-    program = verified(lambda x: rotate(x, jnp.cos(angle), jnp.sin(angle)), x)
-    assert not program.report.nodes["RotaryEmbedding"]
 
 
 def test_scalars_beside_what_is_joined() -> None:

@@ -282,6 +282,8 @@ OTHERS = [
     # One number for all.
     "joined(halves(x), cos, part(sin, 0, 1))",
     "joined(halves(x), part(cos, 0, 1), part(sin, 0, 1))",
+    # The other way round.
+    "(h := halves(x), concat([h[0] * cos + h[1] * sin, h[1] * cos - h[0] * sin], -1))[1]",
     # Uneven parts, exchanged, along other axes, three, with an overlap or a gap.
     "whole(x, *both(cos, sin), parts=split(x, first=2))",
     "whole(x, *both(cos, sin), parts=(part(x, 0, 2), part(x, 2, 8)))",
@@ -326,9 +328,6 @@ OTHERS = [
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_rotations(text: str) -> None:
     assert not fires(graph(text, **CONSTANTS), INPUTS, RotaryEmbedding())
-
-
-# -- shapes, types and opsets of one rotation ------------------------------------------------------
 
 
 def rotation(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
