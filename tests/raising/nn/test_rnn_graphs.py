@@ -205,6 +205,18 @@ def test_sums_of_gates(name: str) -> None:
     assert fires is None or (found.nodes["LSTM"], found.nodes["Loop"]) == (fires, not fires)
 
 
+@pytest.mark.parametrize("negative", [False, True])
+def test_weights_that_are_arguments(negative: bool) -> None:
+    """A transposed matrix, and a number as the bias."""
+
+    def gates(b: GraphBuilder, x: Value, h: Value, w: Value, r: Value, n: Value) -> Value:
+        total = b.Add(gemm(b, x, w, transB=1), b.Sub(b.MatMul(h, r), n))
+        return b.Neg(total) if negative else total  # type: ignore[no-any-return]
+
+    inputs = {"w": W.T.copy(), "r": R, "n": np.full((1, 1), 0.5, np.float32)}
+    assert run(lstm(gates), Lstm(), 2, **inputs).nodes["LSTM"] == 1
+
+
 ACTIVATIONS: dict[str, tuple[Any, bool]] = {
     "logistic": (logistic, True),
     "reciprocal": (lambda b, x: b.Reciprocal(b.Add(b.Exp(b.Neg(x)), number(b, 1))), True),
