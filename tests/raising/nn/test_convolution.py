@@ -151,10 +151,6 @@ def test_edges_that_are_computed_stay() -> None:
 IMAGE, KERNEL = (1, 16, 4, 4), (3, 3, 16, 32)
 
 
-def _random(*shape: int) -> np.ndarray:
-    return np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)
-
-
 def _turned(b: GraphBuilder, w: oir.Value) -> oir.Value:
     """A kernel with channels first."""
     rank = len(w.shape or ())
@@ -193,7 +189,7 @@ def _turned_conv(**attributes: object) -> Build:
 def test_product(
     image: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, object]
 ) -> None:
-    inputs = {"x": _random(*image), "w": _random(*kernel)}
+    inputs = {"x": _normal(*image), "w": _normal(*kernel)}
     found = Rewrite(_turned_conv(**attributes), inputs, ConvToMatMul(), tolerance=1e-5)
     assert found.fired["conv-to-matmul"] == 1
     assert found.nodes["MatMul"] == 1
@@ -204,7 +200,7 @@ def test_bias_of_each_channel() -> None:
     def build(b: GraphBuilder, x: oir.Value, w: oir.Value, bias: oir.Value) -> oir.Value:
         return b.Conv(x, _turned(b, w), bias)
 
-    inputs = {"x": _random(*IMAGE), "w": _random(*KERNEL), "bias": _random(32)}
+    inputs = {"x": _normal(*IMAGE), "w": _normal(*KERNEL), "bias": _normal(32)}
     found = Rewrite(build, inputs, ConvToMatMul(), tolerance=1e-5)
     assert found.fired["conv-to-matmul"] == 1
     assert found.nodes["Add"] == 1
@@ -229,7 +225,7 @@ def test_layers_between_two_products_keep_channels_last() -> None:
     def network(x: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         return _layer(jax.numpy.tanh(_layer(x, v)), w)
 
-    x, v, w = _random(1, 4, 4, 16), _random(3, 3, 16, 32), _random(1, 1, 32, 64)
+    x, v, w = _normal(1, 4, 4, 16), _normal(3, 3, 16, 32), _normal(1, 1, 32, 64)
     run = against_jax(network, x, v, w).close()
     assert run.nodes["MatMul"] == 2
     run.has_no("Conv", "Transpose")
@@ -248,21 +244,21 @@ def test_layers_between_two_products_keep_channels_last() -> None:
 def test_other_convolutions_stay(
     image: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, object]
 ) -> None:
-    inputs = {"x": _random(*image), "w": _random(*kernel)}
+    inputs = {"x": _normal(*image), "w": _normal(*kernel)}
     Rewrite(_turned_conv(**attributes), inputs, ConvToMatMul()).nothing()
 
 
 @pytest.mark.parametrize(("extent", "is_small"), [(8, True), (9, False)])
 def test_from_which_size_on(extent: int, is_small: bool) -> None:
     """64 * (32 + 32) = 4,096 elements of the image and the result, and as many of the kernel."""
-    inputs = {"x": _random(1, 32, 8, extent), "w": _random(4, 1, 32, 32)}
+    inputs = {"x": _normal(1, 32, 8, extent), "w": _normal(4, 1, 32, 32)}
     attributes = {"pads": (1, 0, 2, 0)}
     assert fires(_turned_conv(**attributes), inputs, ConvToMatMul()) == is_small
 
 
 def test_other_kernels_stay() -> None:
-    inputs = {"x": _random(*IMAGE), "w": _random(*KERNEL)}
-    first = {"x": _random(*IMAGE), "w": _random(32, 16, 3, 3)}
+    inputs = {"x": _normal(*IMAGE), "w": _normal(*KERNEL)}
+    first = {"x": _normal(*IMAGE), "w": _normal(32, 16, 3, 3)}
     assert not fires(lambda b, x, w: b.Conv(x, w), first, ConvToMatMul())
 
     def constant(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -276,13 +272,13 @@ def test_other_kernels_stay() -> None:
         return b.Add(b.Conv(x, turned), b.Conv(b.Neg(x), turned))
 
     assert not fires(constant, {"x": inputs["x"]}, ConvToMatMul())
-    swapped = {"x": _random(*IMAGE), "w": _random(3, 3, 32, 16)}
+    swapped = {"x": _normal(*IMAGE), "w": _normal(3, 3, 32, 16)}
     assert not fires(inputs_last, swapped, ConvToMatMul())
     assert not fires(shared, inputs, ConvToMatMul())
 
 
 def test_operators_of_others_and_doubles_stay() -> None:
-    inputs = {"x": _random(*IMAGE), "w": _random(*KERNEL)}
+    inputs = {"x": _normal(*IMAGE), "w": _normal(*KERNEL)}
     assert fires(_turned_conv(), inputs, ConvToMatMul())
     assert not fires(lambda b, x, w: foreign(_turned_conv()(b, x, w)), inputs, ConvToMatMul())
     doubles = {name: array.astype(np.float64) for name, array in inputs.items()}
@@ -299,14 +295,14 @@ def test_kernel_of_a_loop_is_transposed_once() -> None:
     def film(x: jax.Array, w: jax.Array) -> jax.Array:
         return jax.lax.scan(lambda state, _: (_layer(state, w) * 0.01, None), x, None, 40)[0]
 
-    x, w = _random(1, 4, 4, 32), _random(3, 3, 32, 32)
+    x, w = _normal(1, 4, 4, 32), _normal(3, 3, 32, 32)
     program = against_jax(film, x, w).close().program
     assert program.report.nodes["Conv"] == 1
     assert not any(node.op_type == "MatMul" for node in all_nodes(program.model.graph))
 
 
 def test_bound_kernels_and_free_batches_keep_the_convolution() -> None:
-    x, w = _random(1, 4, 4, 16), _random(*KERNEL)
+    x, w = _normal(1, 4, 4, 16), _normal(*KERNEL)
     assert hlo2onnx.translate(_layer, x, w).report.nodes["MatMul"]
     for options in ({"bind": {1: w}}, {"dynamic": {"x": "b, ..."}}, {"target": "onnx"}):
         nodes = hlo2onnx.translate(_layer, x, w, **options).report.nodes

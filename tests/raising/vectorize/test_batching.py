@@ -14,7 +14,6 @@ from loop_graphs import (
     numbers,
 )
 from loop_parts import EARLY
-from rewriting import fires, foreign
 
 from hlo2onnx.ir.builder import GraphBuilder
 
@@ -130,16 +129,6 @@ def test_done_for_all_trips(name: str) -> None:
 def test_done_in_each_trip(name: str) -> None:
     run = stack(LEFT[name], EARLY)
     assert "Loop" in run.outside and set(+run.inside) - {"Neg", "Gather", "Reshape"}
-
-
-def test_operators_of_others_stay() -> None:
-    def build(b: GraphBuilder, x: Value, h: Value) -> Any:
-        def step(trip: Value, h: Value) -> Any:
-            return [b.Neg(h)], [foreign(b.Abs(b.Gather(x, trip, axis=0)))]
-
-        return loop(b, len(X), [h], step)
-
-    assert not fires(build, {"x": X, "h": numbers(2)}, EARLY)
 
 
 TAKEN: dict[str, tuple[Callable[[GraphBuilder, Value], Value], dict[str, int]]] = {
