@@ -52,6 +52,7 @@ def test_the_log_of_rules_survives_a_failure(
     assert "\nsoftmax  Div" in (tmp_path / "rules.txt").read_text()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("opset", range(17, 27))
 def test_every_opset_of_the_target(opset: int) -> None:
     program = hlo2onnx.translate(jax.jit(lambda x: jax.numpy.tanh(x) + 1).lower(X), opset=opset)

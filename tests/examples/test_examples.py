@@ -59,6 +59,7 @@ SLOW = frozenset(
 two's."""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "example",
     [

@@ -138,6 +138,7 @@ def _with(op: str) -> str:
     return GOOD.replace("{ return", f"{{ {op}\nreturn")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -29,6 +29,7 @@ def compare(direction: str, type: str, shape: str, compare_type: str = "") -> st
     return elementwise("compare", [type, type], "i1", shape, attributes + "}")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("type", [*NUMBERS, "i1", "f8E4M3FN", "f8E5M2FNUZ"])
 def test_all_pairs(direction: str, type: str) -> None:

@@ -57,6 +57,7 @@ def test_unary(op: str, element: str, dtype: type) -> None:
     run(op, element, ordinary(dtype)).close()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("element", "dtype"), TYPES)
 @pytest.mark.parametrize("op", UNARY)
 def test_unary_near_zero(op: str, element: str, dtype: type) -> None:

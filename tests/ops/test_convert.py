@@ -76,6 +76,7 @@ def _ties(dtype: np.dtype) -> np.ndarray:
     return numbers[normal]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", REAL)
 @pytest.mark.parametrize("source", REAL)
 def test_matrix(source: str, target: str) -> None:
@@ -109,6 +110,7 @@ COMPLEX = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("source", "target"), COMPLEX)
 def test_from_complex(source: str, target: str) -> None:
     """Real targets lose the imaginary part."""

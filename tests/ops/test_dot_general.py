@@ -139,6 +139,7 @@ EXACT = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("elements", EXACT, ids="_".join)
 @pytest.mark.parametrize("axes", ["matrices", "outer", "empty contraction", "batch"])
 def test_integers_wrap(elements: tuple[str, str, str], axes: str) -> None:

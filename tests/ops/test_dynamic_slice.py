@@ -70,6 +70,7 @@ def test_dynamic_slice(
     sliced(dims, starts, sizes).graph_is(*nodes)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "element",
     ["i1", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64", "f16", "bf16", "f64",

@@ -91,6 +91,7 @@ def sweep(element: str, low: float, high: float) -> np.ndarray:
     return values[(values >= low) & (values <= high)].astype(numpy_type(element))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", FLOATS)
 @pytest.mark.parametrize("op", UNARY)
 def test_unary_accuracy(op: str, element: str) -> None:

@@ -99,6 +99,7 @@ CASES = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", CASES)
 def test_case(name: str) -> None:
     CASES[name].run()
@@ -160,6 +161,7 @@ EMITTED = {
 """What a handler makes of each case with computed and with known starts, before any rule."""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", EMITTED)
 def test_nodes_without_rules(name: str) -> None:
     """No node is there for a rule to remove."""
@@ -169,6 +171,7 @@ def test_nodes_without_rules(name: str) -> None:
             assert " ".join(node.op_type for node in run.program.model.graph) == expected
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("case", [ROWS, PAIRS, ALONG, PATCHES, WINDOW], ids=repr)
 @pytest.mark.parametrize(
     "element",

@@ -81,6 +81,7 @@ ANYWHERE: dict[str, tuple[Callable[..., Any], list[str]]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ANYWHERE)
 def test_indices_that_may_be_anywhere(name: str) -> None:
     function, nodes = ANYWHERE[name]
@@ -88,6 +89,7 @@ def test_indices_that_may_be_anywhere(name: str) -> None:
         run(function, X, numbers(items, "i32")).graph_is(*nodes)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("index", ["i64", "ui32"])
 @pytest.mark.parametrize("name", ANYWHERE)
 def test_indices_of_other_types(name: str, index: str) -> None:
@@ -136,6 +138,7 @@ KNOWN: dict[str, tuple[Callable[..., Any], list[str]]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", KNOWN)
 def test_known_indices_need_no_guards(name: str) -> None:
     function, nodes = KNOWN[name]

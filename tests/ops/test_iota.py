@@ -22,6 +22,7 @@ def counted(dims: list[int], axis: int, element: str) -> Run:
     """).bit_exact()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", ELEMENTS)
 @pytest.mark.parametrize("dims", [[5], [300], [140_000]], ids=str)
 def test_element_types(dims: list[int], element: str) -> None:

@@ -173,6 +173,7 @@ XLA's error is as large. Normal numbers are those of erf_inv in f32, without XLA
 numbers, which are logarithms, pass zero."""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.wide] if name == "beta" else []) for name in FLOATS],

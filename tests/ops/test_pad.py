@@ -70,11 +70,13 @@ CASES: list[tuple[list[Axis], list[str]]] = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("axes", "nodes"), CASES)
 def test_pad(axes: list[Axis], nodes: list[str]) -> None:
     padded(axes).graph_is(*nodes)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "element",
     ["i1", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64", "f16", "bf16", "f32", "f64",

@@ -46,6 +46,7 @@ def interesting(type: str, format: tuple[int, int]) -> np.ndarray:
     return np.concatenate([x[normal], edge_values(type)])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("type", ["f32", "f64", "f16", "bf16", *EIGHT_BITS])
 def test_formats(type: str, format: tuple[int, int]) -> None:

@@ -95,6 +95,7 @@ def test_geometry_of_an_unnamed_region(name: str) -> None:
     case.run(values(case)).close()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_counts(name: str) -> None:
     """Sums of ones are known from the geometry alone."""
@@ -106,6 +107,7 @@ def test_counts(name: str) -> None:
         run.has_no("Conv", "CumSum", "Slice", "Pad")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", sorted(set(GEOMETRIES) - {"rank 0", "whole", "whole, wide"}))
 def test_order(name: str) -> None:
     """Subtraction is not associative; XLA subtracts in row-major order (but of whole operands)."""

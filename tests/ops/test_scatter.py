@@ -26,6 +26,7 @@ from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.lowering.emitter import Emitter
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("region", ["set", "add", "maximum", "doubling"])
 @pytest.mark.parametrize("name", CASES)
 def test_dimension_numbers(name: str, region: str) -> None:
@@ -58,6 +59,7 @@ def test_index_types(index: str) -> None:
 INTEGER_REGIONS = ["add", "multiply", "minimum", "maximum", "and", "or", "xor", "subtract", "keep"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", ["i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64"])
 @pytest.mark.parametrize("region", INTEGER_REGIONS)
 def test_integers(element: str, region: str) -> None:

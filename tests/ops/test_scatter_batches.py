@@ -25,6 +25,7 @@ MASKED = {
 PLACES = [0, 6, 7, -1, -(2**31), 2**31 - 1, -7, 3, 5, 1, 2, 4]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("region", ["set", "add", "maximum", "doubling", "keep"])
 @pytest.mark.parametrize("name", MASKED)
 def test_one_place_in_each_batch(name: str, region: str) -> None:

@@ -20,6 +20,7 @@ def _bits(array: np.ndarray) -> np.ndarray:
     return np.arange(array.size).reshape(array.shape) % 3 == 0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("type", ALL)
 def test_select(type: str) -> None:
     """Every edge value in both branches; -0 in the first may become +0 in ORT."""

@@ -32,6 +32,7 @@ def positive_nan(x: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(x.astype(np.float64)), np.abs(x), x)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("element", [*FLOATS, *INTEGERS, "i1"])
 @pytest.mark.parametrize("shape, k", [((60,), 7), ((3, 60), 60), ((2, 3, 9), 1), ((4, 5), 0)])
 def test_top_k(element: str, shape: Sequence[int], k: int) -> None:

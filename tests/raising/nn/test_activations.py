@@ -128,6 +128,7 @@ FUNCTIONS: dict[str, tuple[Callable[[jax.Array], jax.Array], list[str]]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_with_an_operator(name: str) -> None:
     function, expected = FUNCTIONS[name]
