@@ -97,8 +97,8 @@ def test_singular_vectors(
 @pytest.mark.wide
 @pytest.mark.parametrize("rows", [3, 4])
 def test_phases_of_complex_diagonals(rows: int) -> None:
-    """Elements of absolute value 1 that are exact."""
-    values = np.array([[1j, 2, -1j], [-1, 1j, 1], [-3j, -3, 3j]], np.complex64)
+    """Phases that are exact, of elements that differ in absolute value."""
+    values = np.array([[1j, 2, -3j], [-1, 2j, 3], [-3j, -2, 1j]], np.complex64)
     for a in (diagonal(values, rows, 3), diagonal(values, 3, rows)):
         assert_exactly(full, a)
 
