@@ -199,6 +199,7 @@ def test_nested_stacks_are_broadcast_joined_and_squeezed() -> None:
     assert sum(nodes("nested_scans").values()) <= 25
 
 
+@pytest.mark.skipif(jax.__version_info__ < (0, 11), reason="JAX 0.10 returns them twice")
 def test_nested_residuals_are_stacked_once() -> None:
     """The words' states are results and residuals."""
     outer, inner, *_ = loops("nested_scans", gradient=True)
