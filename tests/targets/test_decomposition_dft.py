@@ -1,182 +1,145 @@
-"""DFT spelled with MatMul, in small: factors of lengths, single stages, and parts handed on."""
+"""DFT spelled with MatMul: the numbers it is made of, and nodes of every form."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+import math
 
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import model_of, run_model
+from rewriting import model_of
 
-from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.replace import remove_unused
-from hlo2onnx.ir.traversal import all_nodes
+from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.decompositions import dft
 from hlo2onnx.targets.decompositions.dft import decompose_dft
-from hlo2onnx.targets.decompositions.dft_matmul import Transform, radices, roots, transformed
+from hlo2onnx.targets.decompositions.dft_factors import (
+    LARGEST_MATRIX,
+    chirp,
+    chirp_spectrum,
+    convolution_length,
+    radices,
+    roots,
+)
+from hlo2onnx.targets.decompositions.dft_matmul import Transform, transformed
 
-RNG = np.random.default_rng(0)
+pytestmark = pytest.mark.wide
+
 COSTS = load_target("ort-cpu").costs
 
 
-@pytest.mark.parametrize(
-    ("length", "factors"),
-    [
-        (1, (1,)),
-        (2, (2,)),
-        (64, (64,)),
-        (65, (65,)),
-        (127, (127,)),
-        (128, (128,)),
-        (256, (16, 16)),
-        (251, (251,)),
-        (257, (257,)),
-        (514, (257, 2)),
-        (257 * 263, (263, 257)),
-        (257 * 128, (257, 128)),
-        (120, (120,)),
-        (512, (32, 16)),
-        (4096, (64, 64)),
-        (1 << 18, (64, 64, 64)),
-    ],
-)
-def test_radices(length: int, factors: tuple[int, ...]) -> None:
-    assert radices(length, COSTS) == factors
+def run(model: oir.Model, x: np.ndarray) -> np.ndarray:
+    return OrtProgram(oir.to_proto(model).SerializeToString(), optimize=False)({"x": x})[0]
+
+
+def test_radices() -> None:
+    for length in [*range(1, 600), 4097, 65536, 1 << 20, 65537, 9973 * 4]:
+        factors = radices(length, COSTS)
+        assert math.prod(factors) == length
+        assert list(factors) == sorted(factors, reverse=True)
+        for factor in factors:
+            is_prime = all(factor % divisor for divisor in range(2, math.isqrt(factor) + 1))
+            assert factor <= LARGEST_MATRIX or is_prime
+
+
+@pytest.mark.parametrize("least", [1, 2, 17, 513, 1018, 8193, 100_001])
+def test_convolution_length(least: int) -> None:
+    length = convolution_length(least, COSTS)
+    assert least <= length < 2 * least or least == length
+    assert max(radices(length, COSTS)) <= LARGEST_MATRIX
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 8, 97, 1000, 4097])
 def test_roots(length: int) -> None:
     powers = np.arange(-length, 2 * length)
     got = roots(length, powers)
-    assert np.isin(got[4 * powers % length == 0], [1, 1j, -1, -1j]).all()
-    wanted = np.exp(2j * np.pi * powers / length)
+    quarters = 4 * powers % length == 0
+    assert np.isin(got[quarters], [1, 1j, -1, -1j]).all()
+    with np.errstate(all="ignore"):
+        wanted = np.exp(2j * np.pi * powers / length)
     np.testing.assert_allclose(got.astype(np.complex128), wanted, atol=1e-14)
+    np.testing.assert_array_equal(got[:length], got[length : 2 * length])
 
 
-@pytest.mark.parametrize("inner", [1, 3])
-@pytest.mark.parametrize(("parts_in", "parts_out"), [(1, 2), (2, 1), (2, 2)])
+def test_a_chirp_turns_a_transform_into_a_convolution() -> None:
+    length, outputs = 11, 7
+    x = np.arange(1, 12) * (1 + 2j)
+    spectrum = chirp_spectrum(length, length, outputs, -1, 20)
+    made = np.fft.ifft(np.fft.fft(x * chirp(length, length, -1), 20) * spectrum)
+    got = made[:outputs] * chirp(length, outputs, -1)
+    np.testing.assert_allclose(got.astype(complex), np.fft.fft(x)[:outputs], atol=1e-12)
+
+
+@pytest.mark.parametrize("inner", [1, 5])
+@pytest.mark.parametrize("parts_in", [1, 2])
+@pytest.mark.parametrize("parts_out", [1, 2])
 @pytest.mark.parametrize(
     ("length", "inputs", "outputs"),
-    [(4, 4, 4), (5, 3, 2), (300, 300, 300), (300, 7, 9), (300, 299, 2), (263, 263, 263),
-     (263, 3, 2)],
+    [(8, 8, 8), (8, 3, 5), (300, 300, 300), (300, 151, 300), (300, 300, 151), (300, 7, 9),
+     (263, 263, 263), (263, 132, 132), (526, 264, 1), (1, 1, 1)],
 )  # fmt: skip
 def test_transform(
-    length: int, inputs: int, outputs: int, parts_in: int, parts_out: int, inner: int
+    length: int, inputs: int, outputs: int, parts_out: int, parts_in: int, inner: int
 ) -> None:
-    x = RNG.standard_normal((2, parts_in, inputs, inner))
-    transform = Transform(length, -1, inputs, outputs, parts_in, parts_out, 0.5)
-    (got,) = run_model(model_of(lambda b, x: transformed(b, x, transform), {"x": x}), {"x": x})
+    x = np.random.default_rng(0).standard_normal((2, parts_in, inputs, inner))
+    transform = Transform(length, 1, inputs, outputs, parts_in, parts_out, 0.5)
+    got = run(model_of(lambda b, x: transformed(b, x, transform), {"x": x}), x)
     z = x[:, 0] + (1j * x[:, 1] if parts_in == 2 else 0)
-    wanted = np.fft.fft(z, length, axis=1)[:, :outputs] * 0.5
+    wanted = np.fft.ifft(z, length, axis=1)[:, :outputs] * length * 0.5
     wanted = np.stack([wanted.real, wanted.imag], 1)[:, :parts_out]
     assert got.shape == wanted.shape
     np.testing.assert_allclose(got, wanted, atol=1e-13 * length)
 
 
-Build = Callable[[GraphBuilder, oir.Value], oir.Value]
+def _decomposed(b: TargetBuilder, y: oir.Value) -> oir.Value | None:
+    node = y.producer()
+    assert node is not None
+    return decompose_dft(b, node)
 
 
-def decomposed(build: Build, x: np.ndarray, opset: int = 23) -> tuple[np.ndarray, Counter[str]]:
-    """What the graph gives when its DFTs, first ones first, are decomposed, and its operators."""
-    model = model_of(build, {"x": x}, opset)
-    builder = TargetBuilder(model.graph, opset, load_target("ort-cpu"))
-    builder.adopt(model.graph)
-    for node in [n for n in all_nodes(model.graph) if n.op_type == "DFT"]:
-        with builder.before(node):
-            made = decompose_dft(builder, node)
+@pytest.mark.parametrize("opset", [17, 18, 23])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("length", [None, 4, 6, 9])
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_node(parts: int, inverse: bool, length: int | None, axis: int, opset: int) -> None:
+    """Longer inputs are cropped, shorter ones padded."""
+    x = np.random.default_rng(0).standard_normal((6, 6, 6, parts))
+
+    def build(b: TargetBuilder, x: oir.Value) -> oir.Value:
+        made = _decomposed(b, b.dft(x, axis, length, inverse=inverse))
         assert made is not None
-        node.outputs[0].replace_all_uses_with(made, replace_graph_outputs=True)
-    remove_unused(model.graph)
-    return run_model(model, {"x": x})[0], Counter(n.op_type for n in model.graph)
+        return made
 
-
-def complex_of(x: np.ndarray) -> np.ndarray:
-    return x[..., 0] + (1j * x[..., 1] if x.shape[-1] == 2 else 0)
-
-
-def check(got: np.ndarray, wanted: np.ndarray) -> None:
+    got = run(model_of(build, {"x": x}, opset), x)
+    z = x[..., 0] + (1j * x[..., 1] if parts == 2 else 0)
+    wanted = (np.fft.ifft if inverse else np.fft.fft)(z, length, axis)
     np.testing.assert_allclose(got, np.stack([wanted.real, wanted.imag], -1), atol=1e-13)
 
 
-@pytest.mark.parametrize(("opset", "inverse"), [(17, False), (18, True), (23, False)])
-@pytest.mark.parametrize("parts", [1, 2])
-@pytest.mark.parametrize("length", [None, 1, 2, 5])
-@pytest.mark.parametrize("axis", [0, 1])
-def test_node(axis: int, length: int | None, parts: int, opset: int, inverse: bool) -> None:
-    x = RNG.standard_normal((3, 4, parts))
-    got, _ = decomposed(lambda b, x: b.dft(x, axis, length, inverse=inverse), x, opset)
-    check(got, (np.fft.ifft if inverse else np.fft.fft)(complex_of(x), length, axis))
+@pytest.mark.parametrize("length", [None, 1, 2, 7, 8, 12])
+def test_one_sided_nodes(length: int | None) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 5, 1))
+    got = run(
+        model_of(lambda b, x: _decomposed(b, b.dft(x, 1, length, onesided=True)), {"x": x}), x
+    )
+    wanted = np.fft.rfft(x[..., 0], length)
+    np.testing.assert_allclose(got, np.stack([wanted.real, wanted.imag], -1), atol=1e-13)
+    z = np.concatenate([x, x[::-1]], -1)
+    got = run(
+        model_of(
+            lambda b, x: _decomposed(b, b.dft(x, 1, length, inverse=True, onesided=True)), {"x": z}
+        ),
+        z,
+    )
+    wanted = np.fft.irfft(z[..., 0] + 1j * z[..., 1], length)
+    np.testing.assert_allclose(got[..., 0], wanted, atol=1e-13)
 
 
 def test_a_symbolic_transformed_axis_is_left_alone() -> None:
     graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": 23})
     b = TargetBuilder(graph, 23, load_target("ort-cpu"))
-    node = b.dft(b.value("x", oir.DataType.FLOAT, (8, oir.SymbolicDim("n"), 2)), 1).producer()
-    assert node is not None and decompose_dft(b, node) is None
-
-
-@pytest.mark.parametrize("length", [None, 1, 2, 5, 6])
-def test_one_sided(length: int | None) -> None:
-    x = RNG.standard_normal((3, 4, 1))
-    got, _ = decomposed(lambda b, x: b.dft(x, 1, length, onesided=True), x)
-    check(got, np.fft.rfft(x[..., 0], length))
-    z = RNG.standard_normal((3, 4, 2))
-    got, _ = decomposed(lambda b, x: b.dft(x, 1, length, inverse=True, onesided=True), z)
-    np.testing.assert_allclose(got[..., 0], np.fft.irfft(complex_of(z), length), atol=1e-13)
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0), (1, 1)])
-def test_a_transform_of_parts(order: tuple[int, int]) -> None:
-    x = RNG.standard_normal((3, 4, 2))
-
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        y = b.dft(x, 1)
-        parts = [b.unsqueeze(b.Gather(y, b.i64(index), axis=2), [2]) for index in order]
-        return b.dft(b.concat(parts, 2), 1)
-
-    y = np.fft.fft(complex_of(x), axis=1)
-    real, imag = ([y.real, y.imag][index] for index in order)
-    check(decomposed(build, x)[0], np.fft.fft(real + 1j * imag, axis=1))
-
-
-@pytest.mark.parametrize(
-    ("make", "sign"),
-    [
-        (lambda b, x: b.Neg(b.slice(x, [1], [2], axes=[1])), -1),
-        (lambda b, x: b.slice(x, [1], [2], axes=[1]), 1),
-        (lambda b, x: b.reshape(b.slice(x, [1], [2], axes=[1]), (4, 1)), 1),
-        (lambda b, x: b.transpose(b.unsqueeze(b.Gather(x, b.i64(1), axis=1), [0]), (1, 0)), 1),
-        (lambda b, x: b.unsqueeze(b.Gather(x, b.i64(1), axis=1), [1]), 1),
-    ],
-)
-def test_real_numbers_with_an_axis_of_their_own(make: Build, sign: int) -> None:
-    x = RNG.standard_normal((4, 2))
-    got, _ = decomposed(lambda b, x: b.dft(make(b, x), 0), x)
-    check(got, np.fft.fft(sign * x[:, 1]))
-
-
-def test_parts_are_handed_out() -> None:
-    """Who takes out a part reads it; other readers, and other axes, read the whole."""
-    x = RNG.standard_normal((4, 4, 2))
-
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        y = b.dft(x, 1)
-        result: oir.Value = b.Sub(b.Gather(y, b.i64(0), axis=2), b.Gather(y, b.i64(1), axis=2))
-        return result
-
-    got, nodes = decomposed(build, x)
-    y = np.fft.fft(complex_of(x))
-    np.testing.assert_allclose(got, y.real - y.imag, atol=1e-13)
-    assert (nodes["Gather"], nodes["Concat"]) == (2, 1)
-
-    def rows(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        y = b.dft(x, 1)
-        result: oir.Value = b.Add(b.Gather(y, b.i64(1), axis=0), b.Gather(y, b.i64([1]), axis=2))
-        return result
-
-    got, _ = decomposed(rows, x)
-    whole = np.stack([y.real, y.imag], -1)
-    np.testing.assert_allclose(got, whole[1] + whole[..., 1:], atol=1e-13)
+    x = b.value("x", oir.DataType.FLOAT, (8, oir.SymbolicDim("n"), 2))
+    assert _decomposed(b, b.dft(x, 1)) is None
+    assert dft._without_last_axis(x) is None

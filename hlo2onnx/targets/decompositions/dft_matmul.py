@@ -2,30 +2,39 @@
 
 A transform of n = r s points is one of r points for each s-th element, a multiplication by roots
 of unity and one of s points (Cooley and Tukey). The transforms of r points are one product with a
-matrix. A prime r that is too large for that is a convolution, done by transforms of a power of two
-(Bluestein).
+matrix. A prime r that is too large for that is a convolution, done by transforms of a length that
+is a product of small primes (Bluestein).
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
-from hlo2onnx.targets.costs import Costs
+from hlo2onnx.targets.decompositions.dft_factors import (
+    LARGEST_MATRIX,
+    Array,
+    as_real,
+    chirp,
+    chirp_spectrum,
+    convolution_length,
+    dft_matrix,
+    radices,
+)
 
-Array = np.ndarray[Any, np.dtype[Any]]
+MERGED_COLUMNS = 64
+"""Fewest columns that are multiplied by a matrix for each row of the first stage."""
 
-LARGEST_MATRIX = 256
-"""A factor of a length up to this is one matrix: a limit on the size of the model, no cost."""
+MERGED_ELEMENTS = 1 << 18
+"""Elements of all these matrices: a limit on the size of the model."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,10 @@ def transformed(b: TargetBuilder, x: oir.Value, transform: Transform) -> oir.Val
     """The transform of (outer, parts_in, inputs, inner): (outer, parts_out, outputs, inner)."""
     outer, _, _, inner = columns_of(x)
     factors = radices(transform.length, b.costs)
+    if inner == 1 and len(factors) == 2 and factors[0] <= LARGEST_MATRIX:
+        return b.slice(_rows(b, x, transform, factors), [0], [transform.outputs], axes=[2])
+    if len(factors) == 2 and inner >= MERGED_COLUMNS and _is_merged(factors):
+        return b.slice(_merged(b, x, transform, factors), [0], [transform.outputs], axes=[2])
     rest, done = transform.length, 1
     for index, radix in enumerate(factors):
         rest, before = rest // radix, done
@@ -73,6 +86,60 @@ def transformed(b: TargetBuilder, x: oir.Value, transform: Transform) -> oir.Val
             x = _twiddled(b, x, radix, rest, transform.sign)
     x = shaped(b, x, [outer, transform.parts_out, stage.outputs * before, inner])
     return b.slice(x, [0], [transform.outputs], axes=[2])
+
+
+def _rows(
+    b: TargetBuilder, x: oir.Value, transform: Transform, factors: tuple[int, ...]
+) -> oir.Value:
+    """The transform of rows, (outer, parts_in, inputs, 1), in two stages, with outputs to spare.
+
+    The first product has the parts of an element behind it, so that the second one takes all of
+    them as its rows, transposed: a runtime may do so without moving them.
+    """
+    radix, rest = factors
+    outer, parts, extent, _ = columns_of(x)
+    inputs, outputs = -(-extent // rest), -(-transform.outputs // radix)
+    first = as_real(dft_matrix(radix, radix, inputs, transform.sign), 2, parts)
+    first = first.reshape(2, radix, -1).swapaxes(0, 1).reshape(2 * radix, -1)
+    x = shaped(b, _padded(b, x, inputs * rest), [outer, parts * inputs, rest])
+    x = shaped(b, b.MatMul(const_like(b, first, x), x), [outer, radix, 2, rest])
+    x = _times(b, x, dft_matrix(radix * rest, radix, rest, transform.sign), axis=2)
+    x = b.transpose(shaped(b, x, [outer, radix, 2 * rest]), (0, 2, 1))
+    matrix = dft_matrix(rest, outputs, rest, transform.sign) * transform.scale
+    second = as_real(matrix, transform.parts_out, 2)
+    x = b.MatMul(const_like(b, second, x), x)
+    return shaped(b, x, [outer, transform.parts_out, outputs * radix, 1])
+
+
+def _is_merged(factors: tuple[int, ...]) -> bool:
+    """Whether the second stage has a matrix for each row of the first one."""
+    radix, rest = factors
+    return radix <= LARGEST_MATRIX and 4 * radix * rest * rest <= MERGED_ELEMENTS
+
+
+def _merged(
+    b: TargetBuilder, x: oir.Value, transform: Transform, factors: tuple[int, ...]
+) -> oir.Value:
+    """The transform of columns, (outer, parts_in, inputs, inner), in two stages, with outputs to
+    spare.
+
+    The rows of the first product have the parts of an element behind each other. So those of one
+    row of the radix are the columns of a matrix that also multiplies by its roots of unity.
+    """
+    radix, rest = factors
+    outer, parts, extent, inner = columns_of(x)
+    inputs, outputs = -(-extent // rest), -(-transform.outputs // radix)
+    first = as_real(dft_matrix(radix, radix, inputs, transform.sign), 2, parts)
+    first = first.reshape(2, radix, -1).swapaxes(0, 1).reshape(2 * radix, -1)
+    x = shaped(b, _padded(b, x, inputs * rest), [outer, parts * inputs, rest * inner])
+    x = shaped(b, b.MatMul(const_like(b, first, x), x), [outer, radix, 2 * rest, inner])
+    matrix = dft_matrix(rest, outputs, rest, transform.sign) * transform.scale
+    twiddles = dft_matrix(radix * rest, radix, rest, transform.sign)
+    second = [as_real(matrix * row, transform.parts_out, 2) for row in twiddles]
+    x = b.MatMul(const_like(b, np.stack(second), x), x)
+    x = shaped(b, x, [outer, radix, transform.parts_out, outputs, inner])
+    x = b.transpose(x, (0, 2, 3, 1, 4))
+    return shaped(b, x, [outer, transform.parts_out, outputs * radix, inner])
 
 
 def _product(b: TargetBuilder, x: oir.Value, stage: Transform) -> oir.Value:
@@ -103,7 +170,7 @@ def _twiddled(b: TargetBuilder, x: oir.Value, radix: int, rest: int, sign: int) 
 def _prime(b: TargetBuilder, x: oir.Value, stage: Transform) -> oir.Value:
     """The transform as a convolution with a chirp."""
     length, sign = stage.length, stage.sign
-    padded = 1 << (stage.inputs + stage.outputs - 2).bit_length()
+    padded = convolution_length(stage.inputs + stage.outputs - 1, b.costs)
     spectrum = chirp_spectrum(length, stage.inputs, stage.outputs, sign, padded)
     x = _times(b, x, chirp(length, stage.inputs, sign)[:, None])
     x = transformed(b, x, Transform(padded, -1, stage.inputs, padded))
@@ -113,14 +180,17 @@ def _prime(b: TargetBuilder, x: oir.Value, stage: Transform) -> oir.Value:
     return b.slice(x, [0], [stage.parts_out], axes=[1])
 
 
-def _times(b: TargetBuilder, x: oir.Value, factors: Array) -> oir.Value:
-    """x, with its parts along axis 1, times complex numbers of the shape of a part, without leading
-    axes; complex, whatever x was."""
-    place = 1 - rank_of(x)
+def _times(b: TargetBuilder, x: oir.Value, factors: Array, axis: int = 1) -> oir.Value:
+    """x, with its parts along an axis, times complex numbers of the shape of a part, without
+    leading axes; complex, whatever x was."""
+    place = axis - rank_of(x)
     real, imaginary = (np.expand_dims(part, place) for part in (factors.real, factors.imag))
-    if shape_of(x)[1] == 1:
+    if shape_of(x)[axis] == 1:
         return b.Mul(x, const_like(b, np.concatenate([real, imaginary], place), x))
-    swapped = b.Gather(x, b.i64([1, 0]), axis=1)
+    swapped = b.Gather(x, b.i64([1, 0]), axis=axis)
+    if axis > 1:
+        # One number for both parts would be repeated for each part, which takes time.
+        real = np.concatenate([real, real], place)
     straight = b.Mul(x, const_like(b, real, x))
     crossed = b.Mul(swapped, const_like(b, np.concatenate([-imaginary, imaginary], place), x))
     return b.Add(straight, crossed)
@@ -150,91 +220,7 @@ def const_like(b: TargetBuilder, array: Array, like: oir.Value) -> oir.Value:
 def columns_of(x: oir.Value) -> tuple[Dim, int, int, int]:
     """The extents of a value (outer, parts, extent, inner), of which the first may be symbolic."""
     outer, *rest = shape_of(x)
+    if not all(isinstance(dim, int) for dim in rest):
+        raise InternalError(f"{x.name} has a dynamic shape")
     parts, extent, inner = fixed(rest)
     return outer, parts, extent, inner
-
-
-# -- factors and roots of unity --------------------------------------------------------------------
-
-
-def radices(length: int, costs: Costs) -> tuple[int, ...]:
-    """Returns the factors of a length whose stages take least time, in descending order.
-
-    Prime factors above `LARGEST_MATRIX` are factors of their own. The length 1 is one factor.
-
-    Args:
-        length: How many points are transformed.
-        costs: What a stage costs.
-    """
-    primes = list(_primes(length))
-    large = [prime for prime in primes if prime > LARGEST_MATRIX]
-    rest = int(np.prod([prime for prime in primes if prime <= LARGEST_MATRIX], dtype=np.int64))
-    small = _cheapest(rest, costs.dft_stage)[1] if rest > 1 or not large else ()
-    return tuple(sorted((*large, *small), reverse=True))
-
-
-@functools.cache
-def _cheapest(length: int, stage: float) -> tuple[float, tuple[int, ...]]:
-    """Cost per element and factors, all of them up to `LARGEST_MATRIX`."""
-    found: list[tuple[float, tuple[int, ...]]] = []
-    if length <= LARGEST_MATRIX:
-        found.append((length, (length,)))
-    for radix in range(2, min(LARGEST_MATRIX, length // 2) + 1):
-        if length % radix == 0:
-            cost, others = _cheapest(length // radix, stage)
-            found.append((radix + stage + cost, (radix, *others)))
-    return min(found)
-
-
-def _primes(number: int) -> Iterator[int]:
-    """Its prime factors, ascending and as often as they divide it."""
-    divisor = 2
-    while divisor * divisor <= number:
-        while number % divisor == 0:
-            yield divisor
-            number //= divisor
-        divisor += 1
-    if number > 1:
-        yield number
-
-
-def roots(length: int, powers: Array) -> Array:
-    """Returns exp(2 pi i powers / length), correctly rounded to f64; ±1 and ±i are exact."""
-    powers = np.asarray(powers, np.int64) % length
-    quarter = (4 * powers + length // 2) // length
-    rest = (4 * powers - quarter * length).astype(np.longdouble)
-    angle = rest * np.arctan(np.longdouble(1)) * 2 / length
-    root = np.cos(angle) + 1j * np.sin(angle)
-    result: Array = root * np.array([1, 1j, -1, -1j])[quarter % 4]
-    return result
-
-
-def dft_matrix(length: int, outputs: int, inputs: int, sign: int) -> Array:
-    """Returns the first rows and columns of the matrix exp(sign 2 pi i row column / length)."""
-    return roots(length, sign * np.arange(outputs)[:, None] * np.arange(inputs))
-
-
-def as_real(matrix: Array, parts_out: int, parts_in: int) -> Array:
-    """Returns a complex matrix as a real one. It multiplies columns of real parts above imaginary
-    parts; with one part, columns have real parts only."""
-    top = np.concatenate([matrix.real, -matrix.imag][:parts_in], axis=1)
-    bottom = np.concatenate([matrix.imag, matrix.real][:parts_in], axis=1)
-    return np.concatenate([top, bottom][:parts_out])
-
-
-def chirp(length: int, count: int, sign: int) -> Array:
-    """Returns exp(sign pi i j^2 / length) for the first j."""
-    squares = [j * j % (2 * length) for j in range(count)]
-    return roots(2 * length, sign * np.array(squares, np.int64))
-
-
-def chirp_spectrum(length: int, inputs: int, outputs: int, sign: int, padded: int) -> Array:
-    """Returns the transform, over the padded length, of the filter for a chirped signal.
-
-    j k = (j^2 + k^2 - (k - j)^2) / 2, so a transform of any length is a convolution with the
-    opposite chirp (Bluestein). Its elements from -(inputs - 1) to outputs - 1 are needed.
-    """
-    filter_ = np.zeros(padded, np.clongdouble)
-    filter_[:outputs] = chirp(length, outputs, -sign)
-    filter_[padded - inputs + 1 :] = chirp(length, inputs, -sign)[:0:-1]
-    return np.asarray(np.fft.fft(filter_))
