@@ -316,7 +316,8 @@ def distinct(
         return distinct(x, range_of, depth - 1)
     if node.op_type == "TopK":
         # Places of the greatest elements of one row.
-        return value is node.outputs[1] and shape_of(value)[-1] == size
+        axis = node.attributes.get_int("axis", -1)
+        return value is node.outputs[1] and shape_of(value)[axis] == size
     branch = decided_branch(node, range_of) if node.op_type == "Where" else None
     return branch is not None and distinct(branch, range_of, depth - 1)
 

@@ -268,6 +268,9 @@ NOT_PROVEN: dict[str, Build] = {
         b.concat([b.reshape(counted(b), [100_000, 1])] * 2, 1), oir.DataType.INT16
     ),
     "wide_rows": lambda b, x: b.cast(b.concat([x, x], 1), oir.DataType.INT64),
+    "top_k_of_columns": lambda b, x: b.reshape(
+        b.outputs("TopK", b.reshape(x, [1, 4]), b.i64([1]), axis=0, n_outputs=2)[1], [4, 1]
+    ),
     "top_k_of_rows": lambda b, x: b.reshape(
         b.outputs("TopK", b.reshape(x, [2, 2]), b.i64([1]), n_outputs=2)[1], [2, 1]
     ),
