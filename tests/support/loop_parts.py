@@ -10,6 +10,7 @@ from hlo2onnx.raising.engine import Rewriter, Rule, needed
 from hlo2onnx.raising.match.counted_loop import counted
 from hlo2onnx.raising.rules.loops.partition import fixed_states
 from hlo2onnx.raising.vectorize.chains import chain_apart
+from hlo2onnx.raising.vectorize.constant_states import constant_states
 from hlo2onnx.raising.vectorize.early import early_values
 from hlo2onnx.raising.vectorize.late import late_values
 
@@ -41,5 +42,5 @@ def _chain(node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
     return needed(chain_apart(b, trips, early_values(b, trips).rows), "there is no chain", node)
 
 
-FIXED = Part(fixed_states)
+FIXED, CONSTANT = Part(fixed_states), Part(constant_states)
 EARLY, LATE, CHAIN = Part(_early), Part(_late), Part(_chain)

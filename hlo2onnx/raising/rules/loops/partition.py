@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import onnx_ir as oir
 
@@ -12,6 +12,7 @@ from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, rebuilt, separate
 from hlo2onnx.raising.match.views import operands
 from hlo2onnx.raising.vectorize.chains import chain_apart
+from hlo2onnx.raising.vectorize.constant_states import constant_states
 from hlo2onnx.raising.vectorize.early import bounded, early_values
 from hlo2onnx.raising.vectorize.late import late_values
 
@@ -22,6 +23,8 @@ class Partition(Rule):
     Each value of the body is of one kind:
 
     - fixed: a state to which each trip gives its first value back. It is that value.
+    - constant: a state that follows from constants alone. It becomes a row of a constant table. If
+      the condition follows from these states, the number of trips is known.
     - early: a value that depends only on the number of the trip and on values made before the
       loop, through operators that work on each row (elementwise ones, MatMul, reductions, moves).
       It is computed for all trips before the loop. So a loop without states
@@ -42,10 +45,14 @@ class Partition(Rule):
     anchors = frozenset({"Loop"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
-        try:
-            return fixed_states(node, b)
-        except Refusal:
-            return _by_trips(node, b)
+        refusal = None
+        for part in _PARTS:
+            try:
+                return part(node, b)
+            except Refusal as error:
+                refusal = error
+        assert refusal is not None
+        raise refusal
 
 
 def fixed_states(node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
@@ -109,3 +116,8 @@ def _by_trips(node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
     if results is None:
         raise Refusal("every value depends on a state, or little would move", node)
     return results
+
+
+_PARTS: tuple[Callable[[oir.Node, Rewriter], Sequence[oir.Value]], ...] = (
+    fixed_states, constant_states, _by_trips
+)  # fmt: skip
