@@ -16,7 +16,7 @@ from hlo2onnx.ir.code_motion import eliminate_common_subexpressions, hoist_invar
 from hlo2onnx.ir.replace import live_outputs, remove_unread_initializers, remove_unused
 from hlo2onnx.ir.traversal import all_nodes, is_read, nodes_in, subgraphs, use_count
 
-HOPS = 2
+HOPS = 1
 """How far from a change a node is near. Rules that look farther find their nodes in the last visit,
 which is everywhere."""
 

@@ -74,7 +74,12 @@ def counting() -> Iterator[Progress]:
 
 
 class Refusal(Exception):  # noqa: N818  (a rule's verdict, not an error)
-    """A rule does not apply; says why and to which value or node."""
+    """A rule does not apply; says why and to which value or node.
+
+    Whoever tries alternatives keeps `args` and raises a new one at the end. A variable with an
+    exception that its own function raises is a cycle: it holds all frames, and with them the graph,
+    until Python collects cycles.
+    """
 
     def __init__(self, reason: str, culprit: oir.Value | oir.Node | None = None) -> None:
         # A large program raises hundreds of thousands. `args` already holds the arguments.

@@ -34,7 +34,7 @@ from hlo2onnx.ir.values import (
     FLOATS,
     INTEGERS,
     attributes_of,
-    const_number,
+    const_of,
     dtype_of,
     shape_of,
     static_shape,
@@ -132,7 +132,8 @@ class _Literal(Name):
             if source is None:
                 return False
             value = source
-        return value.const_value is not None and const_number(value) in (None, self.item)
+        array = const_of(value)
+        return array is not None and array.size > 0 and bool(array.item(0) == self.item)
 
     @property
     def sources(self) -> frozenset[str]:
@@ -161,12 +162,14 @@ class Equation:
         Raises:
             Refusal: A guard refuses the last match.
         """
-        refusal = None
+        refused: tuple[Any, ...] = ()
         for values in self.pattern.matches(node.outputs[0], {}):
+            lacks = [x for name, x in self._literals.items() if not all_are(b, values[name], x)]
+            if lacks:
+                refused = f"no operand is {lacks[0]}", node
+                continue
             match = Match(node, b, values)
             try:
-                for name, item in self._literals.items():
-                    need(all_are(b, values[name], item), f"no operand is {item}", node)
                 for guard in self.guards:
                     guard(match)
                 made = self._make(match)
@@ -174,12 +177,12 @@ class Equation:
                     made = instead(b, node, made)
                 is_whole = expands or shape_of(made) == shape_of(node.outputs[0])
                 need(is_whole, "what is left out decides the shape", node)
-            except Refusal as other:
-                refusal = other
+            except Refusal as refusal:
+                refused = refusal.args
             else:
                 yield made
-        if refusal is not None:
-            raise refusal
+        if refused:
+            raise Refusal(*refused)
 
     def fits(self, op_type: str, sources: frozenset[str]) -> bool:
         """Whether it may match a node of this operator. See `Rule.fits`."""
@@ -261,15 +264,15 @@ class Equations(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         """Applies the first equation that holds."""
-        refusal = None
+        refused: tuple[Any, ...] = f"it is not {self.rows[0].left}", node
         for row in self.rows:
             if row.pattern.fits(node.outputs[0]):
                 try:
                     for made in row.replacements(node, b, self._expands):
                         return made
-                except Refusal as other:
-                    refusal = other
-        raise refusal or Refusal(f"it is not {self.rows[0].left}", node)
+                except Refusal as refusal:
+                    refused = refusal.args
+        raise Refusal(*refused)
 
 
 def all_are(b: Rewriter, value: oir.Value, item: float) -> bool:

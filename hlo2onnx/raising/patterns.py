@@ -162,6 +162,10 @@ class Op(Pattern):
         self._orders: list[Sequence[Pattern]] = [self.operands]
         if op_type in COMMUTATIVE and self.operands != self.operands[::-1]:
             self._orders.append(self.operands[::-1])
+        self._tests = [
+            [(place, x) for place, x in enumerate(order) if type(x).fits is not Pattern.fits]
+            for order in self._orders
+        ]
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
@@ -184,8 +188,11 @@ class Op(Pattern):
         if node is None:
             return False
         inputs = node.inputs
-        for order in self._orders:
-            for operand, x in zip(order, inputs, strict=False):
+        if len(inputs) < len(self.operands):
+            return False
+        for tests in self._tests:
+            for place, operand in tests:
+                x = inputs[place]
                 if x is None or not operand.fits(x):
                     break
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import onnx_ir as oir
 
@@ -45,14 +46,13 @@ class Partition(Rule):
     anchors = frozenset({"Loop"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
-        refusal = None
+        refused: tuple[Any, ...] = ()
         for part in _PARTS:
             try:
                 return part(node, b)
-            except Refusal as error:
-                refusal = error
-        assert refusal is not None
-        raise refusal
+            except Refusal as refusal:
+                refused = refusal.args
+        raise Refusal(*refused)
 
 
 def fixed_states(node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:

@@ -10,8 +10,8 @@ from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.shapes import broadcast_shapes
 from hlo2onnx.ir.values import Shape, const_of, rank_of, shape_of, static_shape
-from hlo2onnx.raising.engine import CONSTANT, Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.match.views import RESHAPES, operands, source_of
+from hlo2onnx.raising.engine import CONSTANT, Rewriter, Rule, need
+from hlo2onnx.raising.match.views import RESHAPES, first, operands, source_of
 from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
 
@@ -36,34 +36,36 @@ class ImplicitBroadcast(Rule):
     sources = frozenset({CONSTANT, "Expand", "Reshape", "Unsqueeze"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        for smaller in (_unexpanded, _without_leading_axes, _scalar):
-            inputs = operands(node)
-            for index, x in enumerate(inputs):
-                source = smaller(x, b)
-                if source is None:
-                    continue
+        inputs, shape = operands(node), shape_of(node.outputs[0])
+        # An Expand goes first: later it may decide the shape in place of a Reshape.
+        for x in sorted(inputs, key=_is_not_expanded):
+            source = _source(x, b)
+            if source is not None:
+                index = inputs.index(x)
                 fewer = [*inputs[:index], source, *inputs[index + 1 :]]
-                if _broadcast(fewer) == shape_of(node.outputs[0]):
+                if _broadcast(fewer) == shape:
                     inputs = fewer
-            if inputs != operands(node):
-                return b.like(node, inputs)
-        raise Refusal("no operand has a smaller form, or it decides the shape", node)
+        need(inputs != operands(node), "no operand is smaller, or it decides the shape", node)
+        return b.like(node, inputs)
 
 
-def _unexpanded(x: oir.Value, b: Rewriter) -> oir.Value | None:
-    return source_of(x, "Expand")
+def _is_not_expanded(x: oir.Value) -> bool:
+    return source_of(x, "Expand") is None
 
 
-def _without_leading_axes(x: oir.Value, b: Rewriter) -> oir.Value | None:
-    source = source_of(x, "Reshape", "Unsqueeze")
-    adds = source is not None and adds_leading_axes_only(shape_of(source), shape_of(x))
-    return source if adds else None
-
-
-def _scalar(x: oir.Value, b: Rewriter) -> oir.Value | None:
-    array = const_of(x)
-    is_number = array is not None and array.size == 1 and array.ndim
-    return b.const(array.reshape(())) if array is not None and is_number else None
+def _source(x: oir.Value, b: Rewriter) -> oir.Value | None:
+    """A value of the same elements with fewer copies or axes."""
+    maker, constant = x.producer(), x.const_value
+    if maker is None:
+        is_number = constant is not None and constant.size == 1 and rank_of(x)
+        array = const_of(x) if is_number else None
+        return None if array is None else b.const(array.reshape(()))
+    if maker.op_type == "Expand":
+        return first(maker)
+    if maker.op_type not in ("Reshape", "Unsqueeze"):
+        return None
+    source = first(maker)
+    return source if adds_leading_axes_only(shape_of(source), shape_of(x)) else None
 
 
 class SinkBroadcast(Rule):
