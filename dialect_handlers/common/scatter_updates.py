@@ -20,7 +20,7 @@ import onnx_ir as oir
 from jaxlib.mlir import ir
 
 from dialect_handlers.common.reductions import Function, combine
-from dialect_handlers.common.regions import Combiner, recognise_each
+from dialect_handlers.common.regions import Combiner, neutral, recognise_each
 from dialect_handlers.common.subgraphs import in_blocks, repeat, set_outputs
 from dialect_handlers.common.tensors import count_along, each
 from hlo2onnx.frontend.mlir.types import parts_of
@@ -189,7 +189,9 @@ def scatter_in_order(
     rows, before = shape_of(xs[0][0])[0], xs
     block = 0 if at_once == shape_of(index)[0] else at_once
     is_named = None not in region.combiners
-    if valid is not None:
+    if valid is not None and _REDUCTIONS.keys() >= set(region.combiners) and _are_few(updates, xs):
+        updates = _neutralized(em, region, updates, valid)
+    elif valid is not None:
         drops = is_named and not block
         xs, index, updates = _counting(em, xs, index, updates, valid, drops=drops)
     if at_once:
@@ -335,7 +337,7 @@ def _counting(
     """Tensors, index and updates that all count: a spare row takes those that do not, or they are
     dropped if that is allowed and fewer elements than the tensors have are copied for it."""
     rows = shape_of(xs[0][0])[0]
-    if drops and is_positive(rows) and not at_most(_size(xs[0][0]), _size(updates[0][0])):
+    if drops and _are_few(updates, xs):
         count = oir.SymbolicDim(None)
 
         def kept(x: oir.Value) -> oir.Value:
@@ -345,6 +347,25 @@ def _counting(
         return xs, kept(index), each(kept, updates)
     spare = em.cast(em.extents.scalar(rows), dtype_of(index))
     return each(partial(with_spare_row, em), xs), em.Where(valid, index, spare), updates
+
+
+def _are_few(updates: Sequence[Parts], xs: Sequence[Parts]) -> bool:
+    """Whether a copy of the updates takes less time than one of the tensors, which have a row."""
+    x, update = xs[0][0], updates[0][0]
+    return is_positive(shape_of(x)[0]) and not at_most(_size(x), _size(update))
+
+
+def _neutralized(
+    em: Emitter, region: Region, updates: Sequence[Parts], valid: oir.Value
+) -> list[Parts]:
+    """The updates, with neutral elements in place of those that do not count."""
+
+    def masked(name: Combiner, x: oir.Value) -> oir.Value:
+        mask = em.unsqueeze(valid, range(1, rank_of(x)))
+        return em.Where(mask, x, em.scalar(neutral(name, dtype_of(x)), dtype_of(x)))
+
+    named = zip(region.combiners, updates, strict=True)
+    return [tuple(masked(name, x) for x in parts) for name, parts in named if name]
 
 
 def with_spare_row(em: Emitter, x: oir.Value) -> oir.Value:

@@ -73,6 +73,7 @@ CONSTANTS = {
     "x or 0": (lambda c, x: jnp.where(c, x, INT(0)), ["Cast", "Mul"]),
     "0 or x": (lambda c, x: jnp.where(c, INT(0), x), ["Cast", "Mul", "Not"]),
     "5 or -3": (lambda c, x: jnp.where(c, INT(5), INT(-3)) + 0 * x, ["Add", "Cast", "Mul"]),
+    "x + 9 or x": (lambda c, x: jnp.where(c, x + INT(9), x), ["Add", "Cast", "Mul"]),
     "largest or least": (
         lambda c, x: jnp.where(c, INT(2**31 - 1), INT(-(2**31))) + 0 * x,
         ["Add", "Cast", "Mul"],

@@ -266,9 +266,16 @@ def _chosen(b: TargetBuilder, c: oir.Value, x: oir.Value, y: oir.Value) -> oir.V
     weight = b.cast(c, dtype)
     if second is not None and not second.any():
         return weight if first is not None and (first == 1).all() else b.Mul(weight, x)
+    return b.Add(b.Mul(weight, _difference(b, x, y)), y)
+
+
+def _difference(b: TargetBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+    """x - y; of x = y + z it is z, as for negative indices."""
+    first, second, node = const_of(x), const_of(y), x.producer()
     if first is not None and second is not None:
         with np.errstate(over="ignore"):
-            difference = b.const(first - second)
-    else:
-        difference = b.Sub(x, y)
-    return b.Add(b.Mul(weight, difference), y)
+            return b.const(first - second)
+    if node is not None and node.op_type == "Add" and not node.domain and y in node.inputs:
+        one, other = present(node.inputs)
+        return other if one is y else one
+    return b.Sub(x, y)
