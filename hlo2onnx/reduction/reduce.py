@@ -23,9 +23,9 @@ from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
 from hlo2onnx.reduction.draft import Case, Draft
 from hlo2onnx.reduction.search import Search
-from hlo2onnx.reduction.testing import TITLES, Outcome, Request
-from hlo2onnx.reduction.worker import outcome_of
+from hlo2onnx.reduction.testing import TITLES, Outcome, Request, tested
 from hlo2onnx.report import begin_stage, versions
+from hlo2onnx.runtime.adapters.installed import module_process
 from hlo2onnx.runtime.paths import check_list, is_whole, output_file, writing
 
 TIMEOUT = 60.0
@@ -145,11 +145,11 @@ def reduce(
     given = options_from(**options)
     source = prepared(program, (), {}, (), given)
     case = _case(source, inputs)
-    oracle = _Oracle(Request("", (), _of_program(given), seed), timeout)
-    search = _of_function(case, fails) if fails is not None else oracle.search(case)
-    search.run()
-    failure = Outcome("true") if fails is not None else oracle.test(search.case)
-    ops = search.before, search.case.ops
+    if fails is not None:
+        search, failure = _search_of_function(case, fails), Outcome("true")
+    else:
+        search, failure = _search(case, Request("", (), _of_program(given), seed), timeout)
+    ops = case.ops, search.case.ops
     return Reduction(
         search.case.text,
         {index: x for index, x in enumerate(search.case.inputs) if x is not None},
@@ -161,8 +161,8 @@ def reduce(
     )
 
 
-def _of_function(case: Case, fails: Callable[[str], bool]) -> Search:
-    """The search with the criterion of the user."""
+def _search_of_function(case: Case, fails: Callable[[str], bool]) -> Search:
+    """The search with the criterion of the user, at its end."""
     try:
         if not fails(case.text):
             raise UsageError("the program does not fail, so it cannot be reduced: fails -> False")
@@ -177,39 +177,35 @@ def _of_function(case: Case, fails: Callable[[str], bool]) -> Search:
             return fails(other.text)
         return False
 
-    return Search(case, holds)
+    search = Search(case, holds)
+    search.run()
+    return search
 
 
-class _Oracle:
-    """Tests programs in child processes."""
+def _search(case: Case, request: Request, timeout: float) -> tuple[Search, Outcome]:
+    """The search for the smallest program that fails in the same way, and how it fails.
 
-    def __init__(self, request: Request, timeout: float) -> None:
-        self._request = request
-        self._timeout = timeout
+    Raises:
+        UsageError: The program does not fail.
+    """
+    with module_process(tested.__module__, timeout) as process:
 
-    def search(self, case: Case) -> Search:
-        """The search for the smallest program that fails in the same way.
+        def outcome(other: Case) -> Outcome:
+            begin_stage(f"reduce: {other.ops} ops")
+            return tested(process, replace(request, text=other.text, inputs=other.inputs), timeout)
 
-        Raises:
-            UsageError: The program does not fail.
-        """
         start = time.monotonic()
-        wanted = self.test(case)
+        wanted = outcome(case)
         if wanted.kind == "none":
             raise UsageError(
                 "the program does not fail, so it cannot be reduced: it translates and verifies"
             )
         if wanted.kind != "timeout":
-            limit = max(SHORTEST, LONGER * (time.monotonic() - start))
-            self._timeout = min(self._timeout, limit)
-        self._request = replace(self._request, verify=wanted.stage == "verify")
-        return Search(case, lambda other: self.test(other).is_like(wanted))
-
-    def test(self, case: Case) -> Outcome:
-        """How a program fails."""
-        begin_stage(f"reduce: {case.ops} ops")
-        request = replace(self._request, text=case.text, inputs=case.inputs)
-        return outcome_of(request, self._timeout)
+            timeout = min(timeout, max(SHORTEST, LONGER * (time.monotonic() - start)))
+        request = replace(request, verify=wanted.stage == "verify")
+        search = Search(case, lambda other: outcome(other).is_like(wanted))
+        search.run()
+        return search, outcome(search.case)
 
 
 def _check_seconds(timeout: object) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from jaxlib.mlir import ir
 
 from hlo2onnx.reduction.draft import Case, Draft
-from hlo2onnx.reduction.transformations import TRANSFORMATIONS, Site, Transformation, return_dead
+from hlo2onnx.reduction.transformations import TRANSFORMATIONS, Site, Transformation
 
 ROUNDS = 8
 
@@ -26,14 +26,12 @@ class Search:
 
     Attributes:
         case: The smallest failing program so far.
-        before: Count of ops of the whole program.
         steps: How often each transformation made it smaller.
         known: Whether programs fail in the same way, by their keys.
     """
 
     def __init__(self, case: Case, fails: Callable[[Case], bool]) -> None:
         self.case = case
-        self.before = case.ops
         self.steps: Counter[str] = Counter()
         self.known = {case.key: True}
         self._fails = fails
@@ -42,9 +40,8 @@ class Search:
     def run(self) -> None:
         """Makes the program as small as possible."""
         # What nothing reads is removed after each step, if it is not the reason.
-        for name, change in (("dead code", Draft.clean), ("values returned", return_dead)):
-            changed = self._changed(change)
-            self._cleans = self._cleans or (changed is not None and self._take(name, changed))
+        changed = self._changed(Draft.clean)
+        self._cleans = changed is not None and self._take("dead code", changed)
         for _ in range(ROUNDS):
             size = self.case.size
             for transformation in TRANSFORMATIONS:

@@ -1,4 +1,4 @@
-"""Tests a program, in a child process.
+"""Tests programs in a child process, which is replaced if a program ends it.
 
 A program is translated, the model is run, and its results are compared with those of XLA. An
 `Outcome` says how that ended. Two outcomes are of the same kind if the same error ended both, at
@@ -7,22 +7,28 @@ the same op or at the same place of the code.
 
 from __future__ import annotations
 
+import pickle
 import re
+import signal
+import sys
 import traceback
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+import jax
 import numpy as np
 
 from hlo2onnx.errors import TranslationError, VerificationError
 from hlo2onnx.frontend.files import from_module
 from hlo2onnx.frontend.mlir.context import parse_module
 from hlo2onnx.frontend.source import Source
+from hlo2onnx.lowering.registry import load_handlers
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import run_stages
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.reduction.draft import Inputs
+from hlo2onnx.runtime.adapters.process import Answer, Runtime
 from hlo2onnx.verify.compare import Verification
 from hlo2onnx.verify.inputs import random_array
 
@@ -40,6 +46,9 @@ TITLES: dict[Kind, str] = {
 
 NONFINITE, FINITE = "NaN or inf", "finite numbers"
 """What differs."""
+
+TAIL = 2000
+"""Characters of the standard error of a process that died, in its message."""
 
 SMALLEST_PART = 0.1
 """A reduced program must have at least this part of the error of the whole program, or of
@@ -98,18 +107,66 @@ class Request:
     verify: bool = True
 
 
-def answer(request: Request, tell: Callable[[str], None]) -> Outcome:
-    """The outcome of a program.
+def tested(process: Runtime, request: Request, timeout: float) -> Outcome:
+    """The outcome of a program, however it ends.
 
     Args:
-        tell: Takes the name of each stage before it begins.
+        process: A `module_process` of this module.
+        timeout: Seconds.
     """
+    process.seconds = timeout
+    found = process.run(pickle.dumps(request))
+    if isinstance(found, Answer):
+        outcome: Outcome = pickle.loads(found.outputs[0].content)
+        return outcome
+    said = process.said.rpartition(f"{_STAGE}load\n")[2]
+    stage = ["load", *_STAGES.findall(said)][-1]
+    if found.startswith("no answer"):
+        return Outcome("timeout", stage, message=f"no result after {timeout:g} s")
+    name, message = _signal_name(process.exit_code), _STAGES.sub("", said).strip()[-TAIL:]
+    return Outcome("died", stage, (name,), message="\n".join(filter(None, (name, message))))
+
+
+def _signal_name(code: int) -> str:
+    try:
+        return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+# -- in the child -----------------------------------------------------------------------------
+
+_STAGE = "hlo2onnx begins to "
+_STAGES = re.compile(f"^{_STAGE}(.*)\n", re.M)
+"""What the child writes before each stage."""
+
+
+def load(content: bytes) -> Request:
+    """A request, from its bytes."""
+    with suppress(ImportError):  # Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    jax.config.update("jax_platforms", "cpu")
+    load_handlers()
+    request: Request = pickle.loads(content)
+    return request
+
+
+def answer(request: Request, _: object) -> tuple[list[dict[str, object]], list[bytes]]:
+    """The outcome of a program: the description of its bytes, and these."""
+    content = pickle.dumps(outcome_of(request))
+    return [{"type": 0, "shape": (), "size": len(content)}], [content]
+
+
+def outcome_of(request: Request) -> Outcome:
+    """The outcome of a program that does not end the process."""
     stage = "load"
 
     def begin(name: str) -> None:
         nonlocal stage
         stage = name
-        tell(name)
+        print(f"{_STAGE}{name}", file=sys.stderr, flush=True)
 
     try:
         begin("load")

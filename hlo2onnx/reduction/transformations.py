@@ -6,31 +6,25 @@ still fails is not its business: an invalid or different program is not used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from hlo2onnx.frontend.mlir.attributes import keys_of, text_of
-from hlo2onnx.frontend.mlir.functions import CALLEES, functions_of, large_constants_as_arguments
+from hlo2onnx.frontend.mlir.attributes import keys_of
+from hlo2onnx.frontend.mlir.functions import inline_calls, large_constants_as_arguments
 from hlo2onnx.frontend.mlir.passes import run_pipeline
-from hlo2onnx.frontend.mlir.types import is_tensor
-from hlo2onnx.frontend.mlir.untaken_branches import replace_by_block
 from hlo2onnx.frontend.mlir.values import (
     MlirValue,
     is_used,
     operands_within,
     operations_in,
     operations_of,
+    replace_by_block,
 )
 from hlo2onnx.reduction.draft import Draft
-
-READABLE_BITS = 8
-"""Integers of fewer bits cannot be read by the bindings."""
-
-DEPTH = 16
-"""Calls in functions that are called are inlined up to this depth."""
 
 _NOTES = ("mhlo.", "jax.", "sdy.", "tf.", "xla.")
 """Prefixes of attributes that do not belong to an op."""
@@ -63,34 +57,10 @@ class Transformation:
 # -- the whole program ----------------------------------------------------------------------------
 
 
-def return_dead(draft: Draft) -> None:
-    """Makes results of `main` of the values in it that nothing reads, so that these stay."""
-    values = [
-        value
-        for operation in operations_in(draft.block)
-        for value in operation.results
-        if not is_used(value)
-    ]
-    draft.return_values([*draft.results, *values])
-
-
 def _free_weights(draft: Draft, keeps: bool) -> None:
     """Makes arguments of large constants, with or without their numbers."""
     arrays = large_constants_as_arguments(draft.main)
     draft.inputs += arrays if keeps else [None] * len(arrays)
-
-
-def _inline_calls(draft: Draft) -> None:
-    """Replaces calls and composites by the bodies of their functions."""
-    functions = functions_of(draft.module)
-    for _ in range(DEPTH):
-        calls = [each for each in operations_of(draft.main) if each.name in CALLEES]
-        for call in calls:
-            callee = functions[text_of(call, CALLEES[call.name])]
-            with call.context, ir.InsertionPoint(callee):
-                copy = callee.clone().operation
-            _replace_by_block(call, copy.regions[0].blocks[0], list(call.operands))
-            copy.erase()
 
 
 def _drop_attributes(draft: Draft) -> None:
@@ -99,12 +69,6 @@ def _drop_attributes(draft: Draft) -> None:
         for name in keys_of(operation.attributes):
             if name.startswith(_NOTES) or name in ("arg_attrs", "res_attrs"):
                 del operation.attributes[name]
-
-
-def _replace_by_block(op: ir.Operation, block: ir.Block, values: Sequence[MlirValue]) -> None:
-    for argument, value in zip(block.arguments, values, strict=True):
-        argument.replace_all_uses_with(value)
-    replace_by_block(op, block)
 
 
 # -- results and ops ------------------------------------------------------------------------------
@@ -138,7 +102,7 @@ def _cut_end(draft: Draft, sites: Sequence[Site]) -> None:
 def _ops_in_main(draft: Draft) -> list[Site]:
     """The ops of `main`, those in its regions included, whose results are read.
 
-    Without numbers that could be the step of a loop, which must not be random.
+    Not integers that could be the step of a loop: with random ones, it might not end.
     """
     has_loop = any(each.name == "stablehlo.while" for each in draft.ops)
     return [
@@ -146,8 +110,16 @@ def _ops_in_main(draft: Draft) -> list[Site]:
         for index, op in enumerate(draft.ops)
         if any(map(is_used, op.results))
         and any(each == draft.main for each in _around(op))
-        and not (has_loop and _integer(op) > 0)
+        and not (has_loop and _is_integer(op))
     ]
+
+
+def _is_integer(op: ir.Operation) -> bool:
+    """Whether an op is an integer constant of rank 0."""
+    return op.name == "stablehlo.constant" and bool(_INTEGER.fullmatch(str(op.results[0].type)))
+
+
+_INTEGER = re.compile(r"tensor<u?i\d+>")
 
 
 def _around(op: ir.Operation) -> list[ir.Operation]:
@@ -168,34 +140,6 @@ def _replace_by_arguments(draft: Draft, sites: Sequence[Site]) -> None:
                 value.replace_all_uses_with(draft.add_argument(value.type))
 
 
-def _operands(draft: Draft) -> list[Site]:
-    """Ops with an operand of the type of their only result."""
-    return [
-        Site(index, choice)
-        for index, op in enumerate(draft.ops)
-        if len(op.results) == 1 and is_used(op.results[0])
-        for choice, value in enumerate(op.operands)
-        if value.type == op.results[0].type
-    ]
-
-
-def _replace_by_operand(draft: Draft, site: Site) -> None:
-    op = draft.ops[site.number]
-    op.results[0].replace_all_uses_with(op.operands[site.choice])
-
-
-def _integer(op: ir.Operation) -> int:
-    """The value of an integer constant of rank 0; 0 for other ops."""
-    if op.name != "stablehlo.constant" or not is_tensor(op.results[0].type):
-        return 0
-    tensor = ir.RankedTensorType(op.results[0].type)
-    element = tensor.element_type
-    if tensor.rank or not isinstance(element, ir.IntegerType) or element.width < READABLE_BITS:
-        return 0
-    value = op.attributes["value"]
-    return int(value[0]) if isinstance(value, ir.DenseIntElementsAttr) else 0
-
-
 # -- regions --------------------------------------------------------------------------------------
 
 
@@ -214,20 +158,15 @@ def _take_region(draft: Draft, site: Site) -> None:
     block, is_direct = op.regions[site.choice].blocks[0], _around(op)[1] == draft.main
     values = list(op.operands) if op.name == "stablehlo.while" else []
     made = [value for item in operations_in(block)[:-1] for value in item.results]
-    _replace_by_block(op, block, values)
+    replace_by_block(op, block, values)
     if is_direct:  # what fails may be a value that nothing reads
         draft.return_values([*draft.results, *made])
 
 
-def _each(apply: Callable[[Draft, Site], None]) -> Callable[[Draft, Sequence[Site]], None]:
-    """Applies to one choice for each op, from the last to the first: to ops before those around."""
-
-    def apply_all(draft: Draft, sites: Sequence[Site]) -> None:
-        chosen = {site.number: site for site in reversed(sites)}
-        for site in chosen.values():
-            apply(draft, site)
-
-    return apply_all
+def _take_regions(draft: Draft, sites: Sequence[Site]) -> None:
+    """Takes one region of each op, from the last to the first: of ops before those around."""
+    for site in {site.number: site for site in reversed(sites)}.values():
+        _take_region(draft, site)
 
 
 def _whole(apply: Callable[[Draft], None]) -> Callable[[Draft, Sequence[Site]], None]:
@@ -244,14 +183,13 @@ TRANSFORMATIONS: Sequence[Transformation] = (
     Transformation("weights made arguments", _whole(lambda draft: _free_weights(draft, False))),
     Transformation("weights made inputs", _whole(lambda draft: _free_weights(draft, True))),
     *_cuts(),
-    Transformation("calls inlined", _whole(_inline_calls)),
+    Transformation("calls inlined", _whole(lambda draft: inline_calls(draft.module, draft.main))),
     *_cuts(),
     Transformation("attributes dropped", _whole(_drop_attributes)),
     Transformation(
         "equal and constant ops folded",
         _whole(lambda draft: run_pipeline(draft.module, "builtin.module(canonicalize,cse)")),
     ),
-    Transformation("branches and bodies of loops taken", _each(_take_region), _regions),
-    Transformation("ops replaced by an operand", _each(_replace_by_operand), _operands),
+    Transformation("branches and bodies of loops taken", _take_regions, _regions),
 )
 """In the order in which they are tried. Large programs are cut before the others."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,8 +15,8 @@ import numpy as np
 
 from hlo2onnx.errors import OverBudgetError, VerificationError
 from hlo2onnx.frontend.mlir.types import numpy_type
-from hlo2onnx.runtime.adapters.installed import WORKERS
-from hlo2onnx.runtime.adapters.process import Answer, Runtime, StartError, Tensor
+from hlo2onnx.runtime.adapters.installed import module_process
+from hlo2onnx.runtime.adapters.process import Answer, Tensor
 from hlo2onnx.verify.xla import COMPILED_TYPES, XlaProgram, XlaRun
 
 SECONDS = 60.0
@@ -154,11 +152,7 @@ class XlaProcess:
     """
 
     def __init__(self) -> None:
-        path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
-        try:
-            self.runtime = Runtime([sys.executable, str(WORKERS / "run_module.py"), path, __name__])
-        except StartError as error:
-            raise VerificationError(f"cannot start Python: {error}") from error
+        self.runtime = module_process(__name__)
         self._folder = tempfile.TemporaryDirectory()
         self._files: dict[int, tuple[str, np.ndarray]] = {}
 

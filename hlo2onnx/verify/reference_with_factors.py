@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.frontend.mlir.attributes import text_of
-from hlo2onnx.frontend.mlir.functions import function_type, functions_of, return_values
+from hlo2onnx.frontend.mlir.functions import functions_of, inline_calls, return_values
 from hlo2onnx.frontend.mlir.types import element_type, numpy_type, shape_of
 from hlo2onnx.frontend.mlir.values import MlirValue, operations_in, operations_of, returned_by
 from hlo2onnx.lowering.op import CUSTOM_CALL, CustomCall
@@ -187,67 +186,42 @@ class _Opener:
 
     def __init__(self, module: ir.Operation) -> None:
         self._module = module
+        self._main = functions_of(module)["main"]
         self._choices: dict[str, str] = {}
-        self._count = 0
         with module.context, ir.Location.unknown():
-            self.openings = self._open(functions_of(module)["main"])
+            inline_calls(module, self._main)
+            self.openings = self._open()
             self.has_closed = self._replace_closed()
 
-    def _open(self, function: ir.Operation) -> list[Opening]:
-        """Opens a function.
+    def _open(self) -> list[Opening]:
+        """Opens `main`.
 
         Its last arguments become the results of the decompositions, its last results their operands
         and results.
         """
-        (block,) = function.regions[0].blocks
+        (block,) = self._main.regions[0].blocks
         openings: list[Opening] = []
         returned: list[MlirValue] = []
         for operation in operations_in(block):
             decomposition = _decomposition(operation)
-            if decomposition is not None:
-                with ir.InsertionPoint(operation):
-                    copy = operation.clone().operation
-                for result in operation.results:
-                    argument = block.add_argument(result.type, operation.location)
-                    result.replace_all_uses_with(argument)
-                operation.erase()
-                openings.append((decomposition, copy))
-                returned += [*copy.operands, *copy.results]
-            elif operation.name == "func.call":
-                inner, values = self._open_callee(block, operation)
-                openings += inner
-                returned += values
-        return_values(function, [*returned_by(block), *returned])
+            if decomposition is None:
+                continue
+            with ir.InsertionPoint(operation):
+                copy = operation.clone().operation
+            for result in operation.results:
+                argument = block.add_argument(result.type, operation.location)
+                result.replace_all_uses_with(argument)
+            operation.erase()
+            openings.append((decomposition, copy))
+            returned += [*copy.operands, *copy.results]
+        return_values(self._main, [*returned_by(block), *returned])
         return openings
-
-    def _open_callee(
-        self, block: ir.Block, call: ir.Operation
-    ) -> tuple[list[Opening], list[MlirValue]]:
-        """Opens a copy of the called function, which only this call calls."""
-        callee = functions_of(self._module)[text_of(call, "callee")]
-        self._count += 1
-        name = f"{text_of(call, 'callee')}.open{self._count}"
-        with ir.InsertionPoint(callee):
-            copy = callee.clone().operation
-        copy.attributes["sym_name"] = ir.StringAttr.get(name)
-        copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
-        openings = self._open(copy)
-        types = function_type(copy)
-        new = [
-            block.add_argument(kind, call.location) for kind in types.inputs[len(call.operands) :]
-        ]
-        with ir.InsertionPoint(call):
-            results = _called(name, types.results, [*call.operands, *new])
-        for old in call.results:
-            old.replace_all_uses_with(results.pop(0))
-        call.erase()
-        return openings, results
 
     def _replace_closed(self) -> bool:
         opened = [operation for _, operation in self.openings]
         closed = [
             (operation, decomposition)
-            for operation in operations_of(self._module)
+            for operation in operations_of(self._main)
             if (decomposition := _decomposition(operation)) and operation not in opened
         ]
         for operation, decomposition in closed:

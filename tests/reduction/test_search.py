@@ -65,15 +65,3 @@ def test_two_ops_stay_together() -> None:
 def test_the_result_is_the_same_each_time() -> None:
     cases = [reduced(long_chain(30), lambda text: "cosine" in text)[0] for _ in range(2)]
     assert cases[0] == cases[1]
-
-
-@pytest.mark.parametrize("returned", ["%x", "%0"])
-def test_unread_ops_can_be_the_reason(returned: str) -> None:
-    text = (
-        "func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n"
-        "  %0 = stablehlo.sine %x : tensor<3xf32>\n"
-        "  %1 = stablehlo.cosine %0 : tensor<3xf32>\n"
-        f"  return {returned} : tensor<3xf32>\n}}"
-    )
-    case, _ = reduced(text, lambda text: "cosine" in text)
-    assert case.ops == 1

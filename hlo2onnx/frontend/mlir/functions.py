@@ -16,6 +16,7 @@ from hlo2onnx.frontend.mlir.values import (
     dense,
     operations_in,
     operations_of,
+    replace_by_block,
     return_from,
     returned_by,
 )
@@ -107,6 +108,22 @@ def too_many_ops(
     if total <= max(INLINED_OPS, 2 * sum(own.values())):
         return ""
     return f"with all calls inlined it has {total:,} ops; the limit is {INLINED_OPS:,}"
+
+
+_DEPTH = 16
+"""Calls in functions that are called are inlined up to this depth."""
+
+
+def inline_calls(module_operation: ir.Operation, function: ir.Operation) -> None:
+    """Replaces the calls and composites in a function by the bodies of their functions."""
+    functions = functions_of(module_operation)
+    for _ in range(_DEPTH):
+        for call in [each for each in operations_of(function) if each.name in CALLEES]:
+            callee = functions[text_of(call, CALLEES[call.name])]
+            with call.context, ir.InsertionPoint(callee):
+                copy = callee.clone().operation
+            replace_by_block(call, copy.regions[0].blocks[0], list(call.operands))
+            copy.erase()
 
 
 def specialize(function: ir.Operation, values: Mapping[int, np.ndarray]) -> None:

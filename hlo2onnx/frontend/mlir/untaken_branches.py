@@ -16,7 +16,7 @@ from hlo2onnx.frontend.mlir.callbacks import (
 )
 from hlo2onnx.frontend.mlir.functions import enclosing_function
 from hlo2onnx.frontend.mlir.locations import Frame, frames_of
-from hlo2onnx.frontend.mlir.values import operations_in, operations_of
+from hlo2onnx.frontend.mlir.values import operations_of, replace_by_block
 
 # -- notes ----------------------------------------------------------------------------------------
 
@@ -93,17 +93,6 @@ def drop_branches(untaken: Sequence[Untaken]) -> None:
             replace_by_block(operation, kept[0].blocks[0])
         else:
             _keep_regions(operation, kept, dropped)
-
-
-def replace_by_block(operation: ir.Operation, block: ir.Block) -> None:
-    """Replaces an operation by one of its blocks, whose arguments nothing reads."""
-    *body, terminator = operations_in(block)
-    returned = list(terminator.operands)
-    for item in body:
-        item.move_before(operation)
-    for result, value in zip(operation.results, returned, strict=True):
-        result.replace_all_uses_with(value)
-    operation.erase()
 
 
 def _keep_regions(

@@ -145,6 +145,21 @@ def return_from(block: ir.Block, values: Sequence[MlirValue]) -> None:
     last.erase()
 
 
+def replace_by_block(
+    operation: ir.Operation, block: ir.Block, arguments: Sequence[MlirValue] = ()
+) -> None:
+    """Replaces an operation by a block. Without values for its arguments, nothing reads them."""
+    for argument, value in zip(block.arguments, arguments, strict=False):
+        argument.replace_all_uses_with(value)
+    *body, terminator = operations_in(block)
+    returned = list(terminator.operands)
+    for item in body:
+        item.move_before(operation)
+    for result, value in zip(operation.results, returned, strict=True):
+        result.replace_all_uses_with(value)
+    operation.erase()
+
+
 def returned_by(block: ir.Block) -> list[MlirValue]:
     """What a block returns."""
     return list(operations_in(block)[-1].operands)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from hlo2onnx.errors import NotInstalledError, UsageError
-from hlo2onnx.runtime.adapters.process import Runtime, StartError
+from hlo2onnx.errors import NotInstalledError, UsageError, VerificationError
+from hlo2onnx.runtime.adapters.process import TIMEOUT_SECONDS, Runtime, StartError
 
 WORKERS = Path(__file__).parent / "workers"
 
@@ -172,6 +173,19 @@ def started(text: str, seconds: float = SECONDS) -> Runtime:
         runtime.stop()
         problems.append(f"{_where(place)} has {kind.package} {runtime.version}")
     raise NotInstalledError("; ".join([_missing(kind, name), *problems]) + _next(kind, name))
+
+
+def module_process(module: str, seconds: float = TIMEOUT_SECONDS) -> Runtime:
+    """A process that answers with a module of the package: see `workers/run_module.py`.
+
+    Raises:
+        VerificationError: It does not start.
+    """
+    path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
+    try:
+        return Runtime([sys.executable, str(WORKERS / "run_module.py"), path, module], seconds)
+    except StartError as error:
+        raise VerificationError(f"cannot start Python: {error}") from error
 
 
 def _missing(kind: Kind, name: Name) -> str:

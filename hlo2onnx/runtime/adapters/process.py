@@ -89,6 +89,8 @@ class Runtime:
         reads_files: Whether it reads models from files, which may have external data.
         has_threads: Whether `run` can say how many threads work.
         deaths: What ended processes, and how.
+        exit_code: That of the last process that ended.
+        said: What it wrote to its standard error.
         seconds: Time for an answer. It may change.
 
     Args:
@@ -101,6 +103,8 @@ class Runtime:
     def __init__(self, command: Sequence[str], seconds: float = TIMEOUT_SECONDS) -> None:
         self.command = list(command)
         self.deaths: list[str] = []
+        self.exit_code = 0
+        self.said = ""
         self.seconds = seconds
         self._keys = itertools.count()
         self._loaded: set[int] = set()
@@ -142,10 +146,9 @@ class Runtime:
         try:
             hello, _ = self._receive(3 * max(self.seconds, TIMEOUT_SECONDS))
         except _DeathError as error:
-            self._process.kill()
-            code = self._process.wait()
-            self._close()
-            raise StartError(self._last_words() or f"{error}, exit code {code}") from error
+            self._end()
+            last = self.said.strip().rpartition("\n")[2].strip()
+            raise StartError(last or f"{error}, exit code {self.exit_code}") from error
         self._is_new = True
         self._keeps = bool(hello.get("keeps"))
         self.reads_files = bool(hello.get("reads_files"))
@@ -200,20 +203,20 @@ class Runtime:
                 return _read_answer(*self._receive(self.seconds))
             except _DeathError as error:
                 reason = str(error)
-            self._process.kill()
-            self.deaths.append(f"{what}: {reason}, exit code {self._process.wait()}")
-            self._close()
+            self._end()
+            self.deaths.append(f"{what}: {reason}, exit code {self.exit_code}")
             self._loaded.clear()
             self._start()
             if is_last or reason != _KILLED:
                 break
         return reason
 
-    def _last_words(self) -> str:
-        """The last line that the process wrote to its standard error."""
+    def _end(self) -> None:
+        self._process.kill()
+        self.exit_code = self._process.wait()
         self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        self.said = self._errors.read().decode(errors="replace")
+        self._close()
 
     def stop(self) -> None:
         """End the process."""

@@ -1,10 +1,11 @@
 """Answers with a module of the package, in the environment of the process that starts this.
 
 Arguments: the paths of that process, and the module. Its `load` makes a program from the bytes of a
-request. Its `answer` gives the answer of a program to the inputs. It is imported at the first
-request, as this takes long.
+request. Its `answer` gives the answer of a program to the inputs. It is imported before the first
+request: the time limits do not count this.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -13,20 +14,6 @@ import threading
 import time
 
 import frames
-
-
-def load(header, content):
-    return importlib.import_module(frames.argument(2)).load(content)
-
-
-MODELS = frames.Models(load)
-
-
-def answer(header, body):
-    content, inputs = frames.split(header, body)
-    program = MODELS.of(header, content)
-    described, parts = importlib.import_module(frames.argument(2)).answer(program, inputs)
-    return {"outputs": described}, parts
 
 
 def end_with_parent(parent):
@@ -39,4 +26,13 @@ def end_with_parent(parent):
 if __name__ == "__main__":
     sys.path[:] = json.loads(frames.argument(1))
     threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
+    with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no message
+        module = importlib.import_module(frames.argument(2))
+    models = frames.Models(lambda _, content: module.load(content))
+
+    def answer(header, body):
+        content, inputs = frames.split(header, body)
+        described, parts = module.answer(models.of(header, content), inputs)
+        return {"outputs": described}, parts
+
     frames.serve({"version": "", "takes": [], "gives": [], "keeps": True}, answer)
