@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import onnx_ir as oir
 
@@ -48,8 +49,7 @@ class SlowPart:
         return f"{self.what}: {self.why}\n  where  {self.where}\n  next   {self.next}"
 
 
-@dataclass(frozen=True)
-class _Runs:
+class _Runs(NamedTuple):
     """How many nodes run.
 
     Attributes:
@@ -57,11 +57,8 @@ class _Runs:
         is_known: Whether there is no such loop.
     """
 
-    nodes: int = 0
-    is_known: bool = True
-
-    def __add__(self, other: _Runs) -> _Runs:
-        return _Runs(self.nodes + other.nodes, self.is_known and other.is_known)
+    nodes: int
+    is_known: bool
 
 
 def slow_parts(model: oir.Model, costs: Costs, expansions: Sequence[Expansion]) -> list[SlowPart]:
@@ -76,7 +73,7 @@ def slow_parts(model: oir.Model, costs: Costs, expansions: Sequence[Expansion]) 
     for graph in each_graph(model):
         for node in graph:
             found += _loops(node, costs, scopes)
-            found += _copies(node, costs, 1)
+            found += _copies(node, 1)
     unique = {(part.what, part.why, part.where): part for part in found}
     return sorted(unique.values(), key=lambda part: -part.nodes)
 
@@ -96,7 +93,7 @@ def _of_expansion(expansion: Expansion) -> SlowPart:
 
 def _loops(node: oir.Node, costs: Costs, scopes: tuple[str, ...]) -> Iterator[SlowPart]:
     """The long loops in a node, the outermost ones only."""
-    if scopes and _scope(node).startswith(scopes):
+    if scopes and (node.name or "").startswith(scopes):
         return
     if node.op_type not in LOOPS:
         for body in subgraphs(node):
@@ -129,34 +126,27 @@ def _time(nodes: int, is_known: bool, costs: Costs) -> str:
 
 
 def _runs(graph: oir.Graph) -> _Runs:
-    """How many nodes a run of a graph runs."""
-    return sum(map(_runs_of, graph), _Runs())
-
-
-def _runs_of(node: oir.Node) -> _Runs:
-    if node.op_type in _FREE:
-        return _Runs()
-    if node.op_type == "If":
-        most = max((_runs(body) for body in subgraphs(node)), key=lambda runs: runs.nodes)
-        return _Runs(1) + most
-    if node.op_type not in LOOPS:
-        return _Runs(1)
-    (body,) = subgraphs(node)
-    trips, trip = exact_trips(node), _runs(body)
-    if trips is None:
-        return _Runs(1 + trip.nodes, False)
-    return _Runs(1 + trips * trip.nodes, trip.is_known)
+    """How many nodes a run of a graph runs; of branches, those of the longest."""
+    nodes, is_known = 0, True
+    for node in graph:
+        if node.op_type in _FREE:
+            continue
+        most = max(map(_runs, subgraphs(node)), default=_Runs(0, True))
+        trips = exact_trips(node) if node.op_type in LOOPS else 1
+        nodes += 1 + most.nodes * (1 if trips is None else trips)
+        is_known = is_known and most.is_known and trips is not None
+    return _Runs(nodes, is_known)
 
 
 # -- copies ---------------------------------------------------------------------------------------
 
 
-def _copies(node: oir.Node, costs: Costs, trips: int) -> Iterator[SlowPart]:
+def _copies(node: oir.Node, trips: int) -> Iterator[SlowPart]:
     """The scatters that copy a large tensor in each trip of a loop."""
     count = exact_trips(node) if node.op_type in LOOPS else 1
     for body in subgraphs(node):
         for inner in body:
-            yield from _copies(inner, costs, trips * (1 if count is None else count))
+            yield from _copies(inner, trips * (1 if count is None else count))
     if trips == 1 or node.op_type not in _SCATTERS:
         return
     size = _bytes(node.outputs[0])
@@ -178,13 +168,6 @@ def _bytes(value: oir.Value) -> int:
     return math.prod(dim for dim in shape if isinstance(dim, int)) * dtype.bitwidth // 8
 
 
-# -- places ---------------------------------------------------------------------------------------
-
-
-def _scope(node: oir.Node) -> str:
-    return node.name or ""
-
-
 def _where(node: oir.Node) -> str:
     source = node.metadata_props.get("jax.source", "")
-    return "  ".join(filter(None, (source, _scope(node))))
+    return "  ".join(filter(None, (source, node.name)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -42,24 +42,14 @@ def _arrays(path: Path, names: Sequence[str]) -> tuple[np.ndarray, ...]:
     """The arrays of a file of `numpy.savez`, by the names of inputs."""
     import numpy as np
 
-    with path.open("rb") as file:
-        try:
-            found = np.load(file)
-        except (OSError, ValueError, EOFError, BadZipFile):
-            found = None
-        if not isinstance(found, Mapping):
-            raise UsageError(f"--inputs {path} is not a file of numpy.savez")
-        if missing := [name for name in names if name not in found]:
-            raise UsageError(f"{path} has no array {', '.join(missing)}")
-        return tuple(_array(path, found, name) for name in names)
-
-
-def _array(path: Path, found: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     try:
-        return found[name]
-    except (OSError, ValueError, EOFError, BadZipFile, zlib.error):
+        with path.open("rb") as file, np.load(file) as found:
+            if missing := [name for name in names if name not in found]:
+                raise UsageError(f"{path} has no array {', '.join(missing)}")
+            return tuple(found[name] for name in names)
+    except (OSError, ValueError, EOFError, TypeError, BadZipFile, zlib.error) as error:
         raise UsageError(
-            f"{path}: the array {name} cannot be read: write the file with numpy.savez, of numbers"
+            f"--inputs {path} is not a file of numpy.savez with arrays of numbers: {error}"
         ) from None
 
 

@@ -148,7 +148,7 @@ def reduce(
     if fails is not None:
         search, failure = _search_of_function(case, fails), Outcome("true")
     else:
-        search, failure = _search(case, Request("", (), _of_program(given), seed), timeout)
+        search, failure = _search(case, Request("", (), _of_program(given), seed, timeout))
     ops = case.ops, search.case.ops
     return Reduction(
         search.case.text,
@@ -182,17 +182,17 @@ def _search_of_function(case: Case, fails: Callable[[str], bool]) -> Search:
     return search
 
 
-def _search(case: Case, request: Request, timeout: float) -> tuple[Search, Outcome]:
+def _search(case: Case, request: Request) -> tuple[Search, Outcome]:
     """The search for the smallest program that fails in the same way, and how it fails.
 
     Raises:
         UsageError: The program does not fail.
     """
-    with module_process(tested.__module__, timeout) as process:
+    with module_process(tested.__module__) as process:
 
         def outcome(other: Case) -> Outcome:
             begin_stage(f"reduce: {other.ops} ops")
-            return tested(process, replace(request, text=other.text, inputs=other.inputs), timeout)
+            return tested(process, replace(request, text=other.text, inputs=other.inputs))
 
         start = time.monotonic()
         wanted = outcome(case)
@@ -200,9 +200,10 @@ def _search(case: Case, request: Request, timeout: float) -> tuple[Search, Outco
             raise UsageError(
                 "the program does not fail, so it cannot be reduced: it translates and verifies"
             )
+        seconds = request.seconds
         if wanted.kind != "timeout":
-            timeout = min(timeout, max(SHORTEST, LONGER * (time.monotonic() - start)))
-        request = replace(request, verify=wanted.stage == "verify")
+            seconds = min(seconds, max(SHORTEST, LONGER * (time.monotonic() - start)))
+        request = replace(request, seconds=seconds, verify=wanted.stage == "verify")
         search = Search(case, lambda other: outcome(other).is_like(wanted))
         search.run()
         return search, outcome(search.case)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, TypeAlias
 
 import jax
 import numpy as np
 
 from hlo2onnx.errors import OverBudgetError, VerificationError
-from hlo2onnx.frontend.mlir.types import numpy_type
-from hlo2onnx.runtime.adapters.installed import module_process
-from hlo2onnx.runtime.adapters.process import Answer, Tensor
-from hlo2onnx.verify.xla import COMPILED_TYPES, XlaProgram, XlaRun
+from hlo2onnx.runtime.adapters.installed import module_process, pickled, unpickled
+from hlo2onnx.runtime.adapters.process import Answer
+from hlo2onnx.verify.xla import XlaProgram, XlaRun
 
 SECONDS = 60.0
 """Default time of a verification, beyond one run of each side."""
@@ -135,13 +135,18 @@ class Budget:
 
 _LARGE = 1 << 20
 """Bytes of fixed arrays that the child reads from files."""
-_COMPILE = "compile"
-"""The name of the input that asks for no run."""
-_WANTED = "wanted"
-"""The name of the places of the results to return. It is the last input."""
 
-TYPES = [*{numpy_type(name): None for name in sorted(COMPILED_TYPES)}]
-"""Element types of messages, by number."""
+
+@dataclass(frozen=True)
+class _File:
+    """An array in a file, which the child maps into its memory."""
+
+    path: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+    def array(self) -> np.ndarray:
+        return np.memmap(self.path, self.dtype, "r", shape=self.shape)
 
 
 class XlaProcess:
@@ -154,7 +159,7 @@ class XlaProcess:
     def __init__(self) -> None:
         self.runtime = module_process(__name__)
         self._folder = tempfile.TemporaryDirectory()
-        self._files: dict[int, tuple[str, np.ndarray]] = {}
+        self._files: dict[int, tuple[_File, np.ndarray]] = {}
 
     def end(self) -> None:
         """Ends the process, whatever it does."""
@@ -162,12 +167,12 @@ class XlaProcess:
         self.runtime.__exit__(type(error), error, None)
         self._folder.cleanup()
 
-    def file(self, array: np.ndarray) -> str:
-        """The file of an array that does not change, which the child maps into its memory."""
+    def file(self, array: np.ndarray) -> _File:
+        """The file of an array that does not change."""
         if id(array) not in self._files:
             path = Path(self._folder.name, str(len(self._files)))
             path.write_bytes(array.tobytes())
-            self._files[id(array)] = str(path), array
+            self._files[id(array)] = _File(str(path), array.dtype, array.shape), array
         return self._files[id(array)][0]
 
 
@@ -196,7 +201,7 @@ class RemoteProgram:
         self._limit = limit
         self._fixed = {id(array): array for array in fixed if array.nbytes >= _LARGE}
         self._session = process.runtime.session(bytecode, optimize=True)
-        self._ask({_COMPILE: Tensor(0, (), b"")})
+        self._ask(None)
 
     def __call__(
         self, arguments: Iterable[np.ndarray], wanted: Sequence[int] | None = None
@@ -207,37 +212,25 @@ class RemoteProgram:
             OverBudgetError: It takes too long.
             VerificationError: XLA does not run it.
         """
-        feeds: dict[str, Tensor] = {}
-        for place, array in enumerate(arguments):
-            if id(array) in self._fixed:
-                described = Tensor(TYPES.index(array.dtype), array.shape, b"")
-                feeds[f"{place} {self._process.file(array)}"] = described
-            else:
-                feeds[f"{place}"] = _tensor(array)
-        if wanted is not None:
-            feeds[_WANTED] = _tensor(np.array(wanted, np.int64))
-        return list(map(_array, self._ask(feeds)))
+        given = [self._process.file(x) if id(x) in self._fixed else x for x in arguments]
+        return self._ask((given, wanted))
 
-    def _ask(self, feeds: Mapping[str, Tensor]) -> list[Tensor]:
+    def _ask(self, given: _Given) -> list[np.ndarray]:
         runtime = self._process.runtime
         runtime.seconds = self._limit()
         if runtime.seconds <= 0:
             raise OverBudgetError("no time is left")
-        answer = self._session(feeds)
+        answer = self._session(pickled(given))
         if isinstance(answer, Answer):
-            return answer.outputs
+            found: list[np.ndarray] = unpickled(answer)
+            return found
         if answer.startswith("no answer"):
             raise OverBudgetError(f"XLA gives {answer}")
         raise VerificationError(f"XLA does not run this module: {answer}")
 
 
-def _tensor(array: np.ndarray) -> Tensor:
-    array = np.asarray(array)
-    return Tensor(TYPES.index(array.dtype), array.shape, array.tobytes())
-
-
-def _array(tensor: Tensor) -> np.ndarray:
-    return np.ndarray(tensor.shape, TYPES[tensor.dtype], tensor.content)
+_Given: TypeAlias = tuple[Sequence[np.ndarray | _File], Sequence[int] | None] | None
+"""The arguments and the places of the wanted results; None for no run."""
 
 
 # -- in the child -----------------------------------------------------------------------------
@@ -249,22 +242,9 @@ def load(bytecode: bytes) -> XlaProgram:
     return XlaProgram(bytecode)
 
 
-def answer(
-    program: XlaProgram, inputs: Sequence[tuple[Mapping[str, Any], bytes]]
-) -> tuple[list[dict[str, object]], list[bytes]]:
-    """The results of a program in the child: their descriptions and contents."""
-    if inputs and inputs[0][0]["name"] == _COMPILE:
-        return [], []
-    arguments = [_argument(*item) for item in inputs]
-    wanted = None
-    if inputs and inputs[-1][0]["name"] == _WANTED:
-        wanted = arguments.pop().tolist()
-    results = list(map(_tensor, program(arguments, wanted)))
-    described = [{"type": x.dtype, "shape": x.shape, "size": len(x.content)} for x in results]
-    return described, [x.content for x in results]
-
-
-def _argument(item: Mapping[str, Any], data: bytes) -> np.ndarray:
-    path = str(item["name"]).partition(" ")[2]
-    shape, dtype = tuple(item["shape"]), TYPES[item["type"]]
-    return np.memmap(path, dtype, "r", shape=shape) if path else np.ndarray(shape, dtype, data)
+def answer(program: XlaProgram, given: _Given) -> list[np.ndarray]:
+    """The results of a program in the child."""
+    if given is None:
+        return []
+    arguments, wanted = given
+    return program([x.array() if isinstance(x, _File) else x for x in arguments], wanted)

@@ -86,7 +86,7 @@ def test_messages_of_runtimes(
             raise VerificationError(message)
 
         monkeypatch.setattr(testing, "run_stages", fail)
-        found.append(testing.outcome_of(Request(SINE, (None,), Options(), 0)))
+        found.append(testing._outcome(Request(SINE, (None,), Options(), 0, 60)))
     assert found[0].causes[0].startswith("VerificationError: it does not load the model: ")
     assert found[0].is_like(found[1]) == alike
 
@@ -97,7 +97,7 @@ def test_an_error_has_the_op_that_was_translated(monkeypatch: pytest.MonkeyPatch
         raise KeyError("planted")
 
     monkeypatch.setattr(Emitter, "operand", fail)
-    found = testing.outcome_of(Request(SINE, (None,), Options(), 0))
+    found = testing._outcome(Request(SINE, (None,), Options(), 0, 60))
     assert (found.kind, found.stage) == ("error", "translate")
     assert found.causes[0].endswith("test_testing.fail for stablehlo.sine"), found
     assert "KeyError: 'planted'" in found.message

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from hlo2onnx.errors import NotInstalledError, UsageError, VerificationError
-from hlo2onnx.runtime.adapters.process import TIMEOUT_SECONDS, Runtime, StartError
+from hlo2onnx.runtime.adapters.process import TIMEOUT_SECONDS, Answer, Runtime, StartError, Tensor
 
 WORKERS = Path(__file__).parent / "workers"
 
@@ -173,6 +175,16 @@ def started(text: str, seconds: float = SECONDS) -> Runtime:
         runtime.stop()
         problems.append(f"{_where(place)} has {kind.package} {runtime.version}")
     raise NotInstalledError("; ".join([_missing(kind, name), *problems]) + _next(kind, name))
+
+
+def pickled(content: object) -> dict[str, Tensor]:
+    """An object as the input of a `module_process`."""
+    return {"": Tensor(0, (), pickle.dumps(content))}
+
+
+def unpickled(answer: Answer) -> Any:
+    """The object in the answer of a `module_process`."""
+    return pickle.loads(answer.outputs[0].content)
 
 
 def module_process(module: str, seconds: float = TIMEOUT_SECONDS) -> Runtime:
