@@ -154,7 +154,7 @@ def test_inputs_of_other_kinds(folder: Path, capsys: pytest.CaptureFixture[str])
     objects = np.array([None, "a"], object)
     np.savez(folder / "objects.npz", **{"x": objects, "params/scale": np.float32(2)})
     assert cli.main([*verify, "objects.npz"]) == 2
-    assert "objects.npz is not a file of numpy.savez with arrays of numbers" in capsys.readouterr().err
+    assert "objects.npz is not a file of numpy.savez" in capsys.readouterr().err
 
 
 def test_outputs_that_say_little(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

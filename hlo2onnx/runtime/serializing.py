@@ -19,7 +19,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import onnx
@@ -156,29 +156,17 @@ def to_proto(model: oir.Model) -> onnx.ModelProto:
     return _to_proto(model, {}, constants_of_bodies(model.graph, {}))
 
 
-def strip(message: onnx.ModelProto | onnx.GraphProto | onnx.FunctionProto) -> None:
-    """Removes metadata and doc strings from a model and from all that is in it."""
-    message.ClearField("metadata_props")
-    message.ClearField("doc_string")
-    if isinstance(message, onnx.ModelProto):
-        strip(message.graph)
-        for function in message.functions:
-            strip(function)
-        return
-    values = [*message.value_info]
-    if isinstance(message, onnx.GraphProto):
-        values += [*message.input, *message.output, *message.initializer]
-    for item in (*values, *message.node):
-        item.ClearField("metadata_props")
-        item.ClearField("doc_string")
-    for node in message.node:
-        for attribute in node.attribute:
-            attribute.ClearField("doc_string")
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                strip(attribute.g)
-            elif attribute.type == onnx.AttributeProto.TENSOR:
-                attribute.t.ClearField("metadata_props")
-                attribute.t.ClearField("doc_string")
+_NOTES = ("metadata_props", "doc_string")
+
+
+def strip(message: Any) -> None:
+    """Removes metadata and doc strings from a protobuf message and from all that is in it."""
+    for descriptor, content in message.ListFields():
+        if descriptor.name in _NOTES:
+            message.ClearField(descriptor.name)
+        elif descriptor.message_type is not None:
+            for item in [content] if hasattr(content, "ListFields") else content:
+                strip(item)
 
 
 def large_weights(model: oir.Model) -> dict[str, oir.TensorProtocol]:

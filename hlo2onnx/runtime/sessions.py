@@ -324,18 +324,21 @@ def from_ort(value: ort.OrtValue) -> np.ndarray:
         return np.asarray(value.numpy())
     # ORT does not convert types that numpy does not have. Read its memory.
     content = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
-    shape = tuple(value.shape())
-    if name in _BITS:
-        return _unpacked(content, name, math.prod(shape)).reshape(shape)
-    return np.frombuffer(content, numpy_dtype(name)).reshape(shape)
+    return elements(content, numpy_dtype(name), _BITS.get(name, 8), value.shape())
 
 
-def _unpacked(content: bytes, name: str, count: int) -> np.ndarray:
-    """Elements of fewer than 8 bits. Several share a byte, the first in the low bits."""
+def elements(content: bytes, dtype: np.dtype, width: int, shape: Sequence[int]) -> np.ndarray:
+    """The elements in the memory of a runtime.
+
+    Args:
+        width: Bits of an element. Several of fewer than 8 share a byte, the first in the low bits.
+    """
+    if width >= 8:
+        return np.frombuffer(content, dtype).reshape(shape)
+    count = math.prod(shape)
     bits = np.unpackbits(np.frombuffer(content, np.uint8), bitorder="little")
-    elements = bits[: count * _BITS[name]].reshape(count, -1)
-    codes = np.packbits(elements, axis=1, bitorder="little")
-    return codes.reshape(count).view(numpy_dtype(name))
+    codes = np.packbits(bits[: count * width].reshape(count, -1), axis=1, bitorder="little")
+    return codes.view(dtype).reshape(shape)
 
 
 def check_model(model: onnx.ModelProto | bytes | str) -> None:

@@ -18,6 +18,8 @@ from typing import IO, Any, NamedTuple, Self, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
+from hlo2onnx.runtime.sessions import elements
+
 TIMEOUT_SECONDS = 20.0
 _NO_KERNEL_TEXTS = (
     "Could not find an implementation",
@@ -50,13 +52,7 @@ def tensor_of(array: np.ndarray[Any, Any]) -> Tensor:
 def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
     """A tensor as an array."""
     dtype = ir.DataType(tensor.dtype)
-    raw = np.frombuffer(tensor.content, np.uint8)
-    if dtype.bitwidth >= 8:
-        return raw.view(dtype.numpy()).reshape(tensor.shape)
-    per_byte = 8 // dtype.bitwidth
-    shifts = np.arange(per_byte, dtype=np.uint8) * dtype.bitwidth
-    codes = (raw[:, None] >> shifts & (1 << dtype.bitwidth) - 1).reshape(-1)
-    return codes[: int(np.prod(tensor.shape))].view(dtype.numpy()).reshape(tensor.shape)
+    return elements(tensor.content, dtype.numpy(), dtype.bitwidth, tensor.shape)
 
 
 @dataclass(frozen=True)

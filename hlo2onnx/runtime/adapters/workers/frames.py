@@ -74,6 +74,14 @@ def split(header, body):
     return body[: header["model"]], inputs
 
 
+def outputs(items):
+    """Give the answer with outputs: numbers of element types, shapes and bytes."""
+    described = [
+        {"type": kind, "shape": list(shape), "size": len(content)} for kind, shape, content in items
+    ]
+    return {"outputs": described}, [content for *_, content in items]
+
+
 class Models:
     """Loaded models, some of which stay for further requests.
 

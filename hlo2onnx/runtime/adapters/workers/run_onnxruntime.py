@@ -54,13 +54,8 @@ def answer(header, body):
     feeds = {item["name"]: value(item, content) for item, content in inputs}
     session = MODELS.of(header, content)
     names = [item.name for item in session.get_outputs()]
-    outputs = session.run_with_ort_values(names, feeds)
-    parts = [bytes_of(item) for item in outputs]
-    described = [
-        {"type": item.element_type(), "shape": list(item.shape()), "size": len(part)}
-        for item, part in zip(outputs, parts, strict=True)
-    ]
-    return {"outputs": described}, parts
+    made = session.run_with_ort_values(names, feeds)
+    return frames.outputs([(item.element_type(), item.shape(), bytes_of(item)) for item in made])
 
 
 def value(item, content):

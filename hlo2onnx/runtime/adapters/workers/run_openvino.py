@@ -33,12 +33,7 @@ def answer(header, body):
         request.set_tensor(item["name"], tensor(item, data))
     request.infer()
     outputs = [request.get_output_tensor(index) for index in range(len(compiled.outputs))]
-    described, parts = [], []
-    for output in outputs:
-        kind, content = contents(output)
-        parts.append(content)
-        described.append({"type": kind, "shape": list(output.shape), "size": len(content)})
-    return {"outputs": described}, parts
+    return frames.outputs([contents(output) for output in outputs])
 
 
 def tensor(item, data):
@@ -50,12 +45,11 @@ def tensor(item, data):
 
 
 def contents(output):
-    """Give ONNX's number of the element type, and the bytes of a tensor."""
+    """Give ONNX's number of the element type, the shape and the bytes of a tensor."""
     if output.element_type == ov.Type.bf16:
-        return BF16, np.ascontiguousarray(output.data).view("u2").tobytes()
-    array = np.ascontiguousarray(output.data)
-    code = array.dtype.str[1:].replace("b1", "?")
-    return {name: kind for kind, name in NUMPY.items()}[code], array.tobytes()
+        return BF16, output.shape, np.ascontiguousarray(output.data).view("u2").tobytes()
+    code = output.data.dtype.str[1:].replace("b1", "?")
+    return {name: kind for kind, name in NUMPY.items()}[code], output.shape, output.data.tobytes()
 
 
 if __name__ == "__main__":

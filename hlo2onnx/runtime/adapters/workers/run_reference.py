@@ -27,16 +27,9 @@ def answer(header, body):
         for item, data in inputs
     }
     results = [np.asarray(result) for result in MODELS.of(header, content).run(None, feeds)]
-    parts = [np.ascontiguousarray(result).tobytes() for result in results]
-    described = [
-        {
-            "type": helper.np_dtype_to_tensor_dtype(r.dtype),
-            "shape": list(r.shape),
-            "size": len(part),
-        }
-        for r, part in zip(results, parts, strict=True)
-    ]
-    return {"outputs": described}, parts
+    return frames.outputs(
+        [(helper.np_dtype_to_tensor_dtype(x.dtype), x.shape, x.tobytes()) for x in results]
+    )
 
 
 if __name__ == "__main__":
