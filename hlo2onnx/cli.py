@@ -203,7 +203,7 @@ def _reduce(
     """Writes the smallest program that fails in the same way, and its report."""
     from hlo2onnx.reduction.reduce import TIMEOUT, reduce
 
-    limit = arguments.timeout or TIMEOUT
+    limit = TIMEOUT if arguments.timeout is None else arguments.timeout
     found = reduce(source, seed=arguments.seed, timeout=limit, **_keywords(arguments))
     files = list(map(str, found.save(output)))
     results.facts["reduction"] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -188,14 +187,14 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--seed",
-        type=_at_least(0),
+        type=_number(int),
         default=0,
         metavar="N",
         help="seed of the random inputs (default: 0)",
     )
     add(
         "--samples",
-        type=_at_least(1),
+        type=_number(int, 1),
         metavar="N",
         help="count of inputs (default: up to 24, by time)",
     )
@@ -208,10 +207,10 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     )
     for name, kind in (("--rtol", "relative"), ("--atol", "absolute")):
         text = f"{kind} tolerance (default: by element type)"
-        add(name, type=_number, metavar="X", help=text)
+        add(name, type=_number(float), metavar="X", help=text)
     add(
         "--seconds",
-        type=_number,
+        type=_number(float),
         metavar="X",
         help="time for --verify beyond one run of each side (default: 60)",
     )
@@ -251,7 +250,7 @@ def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--timeout",
-        type=partial(_number, is_above=True),
+        type=_number(float),
         metavar="SECONDS",
         help="with --reduce: limit for one test of a program (default: 60)",
     )
@@ -271,26 +270,19 @@ def _sizes(text: str) -> dict[str, int]:
     return sizes
 
 
-def _at_least(least: int) -> Callable[[str], int]:
-    """Parses a whole number; argparse turns the error into a usage error."""
+def _number(kind: type[int | float], least: int = 0) -> Callable[[str], float]:
+    """Parses a number; argparse turns the error into a usage error."""
 
-    def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least {least}")
-        return int(text)
+    def number(text: str) -> float:
+        try:
+            found = kind(text)
+        except ValueError:
+            found = math.nan
+        if not found >= least:
+            name = "whole number" if kind is int else "number"
+            raise argparse.ArgumentTypeError(f"{text} is not a {name} of at least {least}")
+        return found
 
-    return number
-
-
-def _number(text: str, is_above: bool = False) -> float:
-    """Parses a number of at least 0, or above 0; argparse turns the error into a usage error."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not number >= 0 or (is_above and not 0 < number < math.inf):
-        kind = "seconds above" if is_above else "at least"
-        raise argparse.ArgumentTypeError(f"{text} is not a number of {kind} 0")
     return number
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import onnx
@@ -19,48 +19,14 @@ from hlo2onnx.runtime.denormals import can_flush
 from hlo2onnx.runtime.sessions import DEFAULT_PROVIDERS, OrtProgram, Providers, onnxruntime
 from hlo2onnx.targets.table import SCHEMA_TARGET, known_targets
 
-
-class Session(Protocol):
-    """A loaded model."""
-
-    def __call__(
-        self, inputs: Mapping[str, np.ndarray], seconds: float = math.inf, /
-    ) -> list[np.ndarray]:
-        """Its outputs for inputs by name. Another process has its own limit of the time."""
-
-
+Session: TypeAlias = Callable[..., list[np.ndarray]]
+"""A loaded model. It takes arrays by name, and perhaps a limit of the seconds; another process has
+its own limit."""
 Start: TypeAlias = Callable[[bytes], Session]
 """Starts sessions from serialized models."""
 
 _BYTES = 2**31 - 1
 """Most bytes of a serialized model."""
-
-
-class Runner(Protocol):
-    """Runs models."""
-
-    @property
-    def title(self) -> str:
-        """The name and version of the runtime."""
-
-    @property
-    def levels(self) -> Sequence[bool]:
-        """Whether the runtime may optimize the graph, for each of the runs."""
-
-    @property
-    def can_flush(self) -> bool:
-        """Whether it can flush denormals to zero, as XLA does."""
-
-    def session(self, model: bytes | str, *, optimize: bool, denormals: str) -> Session:
-        """A model, ready to run.
-
-        Args:
-            model: Serialized model, or the path of a model with external data.
-            denormals: "keep" or "flush". Not all runners know the latter.
-
-        Raises:
-            VerificationError: The model does not load.
-        """
 
 
 @dataclass(frozen=True)
@@ -93,7 +59,15 @@ class OnnxRuntime:
         return can_flush()
 
     def session(self, model: bytes | str, *, optimize: bool, denormals: str) -> Session:
-        """An inference session."""
+        """A model, ready to run.
+
+        Args:
+            model: Serialized model, or the path of a model with external data.
+            denormals: "keep" or "flush". Other runtimes do not know the latter.
+
+        Raises:
+            VerificationError: The model does not load.
+        """
         return OrtProgram(
             model,
             optimize=optimize,
@@ -163,6 +137,8 @@ class OtherRuntime:
         content: bytes = model.SerializeToString()
         return content
 
+
+Runner: TypeAlias = OnnxRuntime | OtherRuntime
 
 IN_THIS_PROCESS = OnnxRuntime()
 """ONNX Runtime on the CPU."""
