@@ -88,9 +88,7 @@ def checked_outputs(
     }
     for path in files.values():
         check_writable(path)
-    _check_inputs(inputs, files)
-    _check_standard_streams(files)
-    _check_each_other(files)
+    _check_names(inputs, files)
     if dump is not None:
         check_writable(output_folder(dump) / "rules.txt")
         for path in (*inputs, *files.values()):
@@ -105,23 +103,14 @@ def checked_outputs(
     )
 
 
-def _check_inputs(inputs: list[Path], files: dict[str, Path]) -> None:
+def _check_names(inputs: list[Path], files: dict[str, Path]) -> None:
     for option, path in files.items():
-        if any(_is_same(path, item) for item in inputs):
+        if _is_stream(path, 0) or any(_is_same(path, item) for item in inputs):
             raise UsageError(f"{option} {path} is the input itself")
-
-
-def _check_standard_streams(files: dict[str, Path]) -> None:
-    for option, path in files.items():
-        if _is_stream(path, 0):
-            raise UsageError(f"{option} {path} is the input itself: standard input reads it")
         if _is_stream(path, 1):
             raise UsageError(
                 f"{option} {path} is also standard output: name another file, or write {option} -"
             )
-
-
-def _check_each_other(files: dict[str, Path]) -> None:
     for (option, path), (other, second) in itertools.combinations(files.items(), 2):
         if _is_same(path, second) and not _is_device(path):
             raise UsageError(f"{option} and {other} name the same file: {path}")

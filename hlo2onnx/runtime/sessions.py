@@ -131,13 +131,8 @@ _EXAMPLE = list(DEFAULT_PROVIDERS)
 
 def _is_provider(item: object) -> bool:
     """Whether it is a name, or a pair of a name and options."""
-    if not isinstance(item, tuple):
-        return isinstance(item, str)
-    return len(item) == 2 and isinstance(item[0], str) and _is_options(item[1])
-
-
-def _is_options(item: object) -> bool:
-    return isinstance(item, Mapping) and all(isinstance(key, str) for key in item)
+    is_pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Mapping)
+    return isinstance(item[0] if is_pair else item, str)  # type: ignore[index]
 
 
 def _name(provider: str | tuple[str, Mapping[str, Any]]) -> str:

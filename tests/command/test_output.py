@@ -62,7 +62,7 @@ def test_no_model_on_a_terminal(
     ("redirection", "message"),
     [
         ("> out.onnx", "is also standard output"),
-        ("< models/good.mlir > /dev/null", "standard input reads it"),
+        ("< models/good.mlir > /dev/null", "is the input itself"),
     ],
 )
 def test_files_that_the_shell_has_opened(redirection: str, message: str, folder: Path) -> None:
