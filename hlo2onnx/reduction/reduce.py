@@ -37,12 +37,6 @@ SHORTEST, LONGER = 5.0, 5.0
 SHOWN_TEXT, SHOWN_MESSAGE = 30_000, 6_000
 """Characters in the report. GitHub takes 65,536 in an issue."""
 
-_OF_PREPARATION = (
-    "function", "dump", "dynamic", "constraints", "specialize", "bind", "inputs_as_nchw",
-    "outputs_as_nchw", "input_names", "output_names",
-)  # fmt: skip
-"""Options that a loaded and prepared program needs no more."""
-
 
 @dataclass(frozen=True)
 class Reduction:
@@ -148,7 +142,8 @@ def reduce(
     if fails is not None:
         search, failure = _search_of_function(case, fails), Outcome("true")
     else:
-        search, failure = _search(case, Request("", (), _of_program(given), seed, timeout))
+        without_data = replace(given, dump=None, bind=())
+        search, failure = _search(case, Request("", (), without_data, seed, timeout))
     ops = case.ops, search.case.ops
     return Reduction(
         search.case.text,
@@ -240,12 +235,6 @@ def _case(source: Source, inputs: Sequence[object] | None) -> Case:
     if case is None:
         raise UsageError("the program is not valid StableHLO")
     return case
-
-
-def _of_program(options: Options) -> Options:
-    """The options for a program that is loaded and prepared already."""
-    default = Options()
-    return replace(options, **{name: getattr(default, name) for name in _OF_PREPARATION})
 
 
 def _markdown(

@@ -50,6 +50,9 @@ TITLES: dict[Kind, str] = {
 NONFINITE, FINITE = "NaN or inf", "finite numbers"
 """What differs."""
 
+SPARE = 5
+"""Seconds after the time limit at which a fork ends itself."""
+
 TAIL = 2000
 """Characters of the standard error of a process that died, in its message."""
 
@@ -136,16 +139,10 @@ def _death(code: int, said: str) -> Outcome:
         said: What it wrote to its standard error.
     """
     said = said.rpartition(f"{_STAGE}load\n")[2]
-    name, message = _signal_name(code), _STAGES.sub("", said).strip()[-TAIL:]
+    name = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+    message = _STAGES.sub("", said).strip()[-TAIL:]
     text = "\n".join(filter(None, (name, message)))
     return Outcome("died", ["load", *_STAGES.findall(said)][-1], (name,), message=text)
-
-
-def _signal_name(code: int) -> str:
-    try:
-        return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
 
 
 # -- in the child -----------------------------------------------------------------------------
@@ -171,7 +168,8 @@ def answer(_: None, request: Request) -> Outcome:
         return _outcome(request)
     receiver, sender = Pipe(duplex=False)
     if not (fork := os.fork()):
-        signal.alarm(math.ceil(request.seconds))  # if this process is killed, it must not stay
+        # If this process is killed, an endless program must not stay behind.
+        signal.alarm(math.ceil(request.seconds) + SPARE)
         sender.send(_outcome(request))
         os._exit(0)
     sender.close()

@@ -64,18 +64,14 @@ class OutputJudge:
 
     def __call__(self, outputs: Mapping[int, np.ndarray]) -> dict[int, Comparison]:
         """Compares outputs of the model, by their index."""
-        made = {
-            index: from_model([self._ports[index]], [array])[0] for index, array in outputs.items()
-        }
-        found = {index: self._compared(index, array, None) for index, array in made.items()}
-        for index, item in found.items():
-            if not item.ok:
-                found[index] = self._compared(index, made[index], self._exact[index])
+        found = {}
+        for index, array in outputs.items():
+            port, want = self._ports[index], self.expected[index]
+            (got,) = from_model([port], [array])
+            found[index] = compare(port.name, got, want, step=port.step)
+            if not found[index].ok:
+                found[index] = compare(port.name, got, want, self._exact[index], port.step)
         return found
-
-    def _compared(self, index: int, got: np.ndarray, exact: np.ndarray | None) -> Comparison:
-        port = self._ports[index]
-        return compare(port.name, got, self.expected[index], exact, port.step)
 
 
 class BlockCheck:

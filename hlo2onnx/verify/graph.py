@@ -230,7 +230,7 @@ class _Builder:
     ) -> None:
         """Adds a node. `inputs` are its makers, other inputs and attributes."""
         makers, others, attributes = inputs
-        types = [self._text(_type_text(value)) for value in outputs]
+        types = [self._text(type_text(value)) for value in outputs]
         texts = map(self._text, notes)
         self.data.outputs.append([str(value.name) for value in outputs])
         self.data.nodes.append([group, operator, name, makers, types, others, attributes, *texts])
@@ -283,8 +283,8 @@ def _split_crowded(data: GraphData) -> None:
 _KINDS = frozenset({"input", "output"})
 
 
-def _type_text(value: oir.Value) -> str:
-    """ "float32[b, 3]", or "?" where the type is not known."""
+def type_text(value: oir.Value) -> str:
+    """The type of a value: "float32[b, 3]", or "?" where it is not known."""
     if value.dtype is None:
         return "?"
     dims = "?" if value.shape is None else ", ".join(map(str, value.shape))
@@ -299,7 +299,7 @@ def dtype_name(dtype: oir.DataType) -> str:
 def _value_text(value: oir.Value) -> str:
     """A weight, or an input of a body."""
     kind = "weight" if value.const_value is not None else "value"
-    return f"{kind} {value.name}: {_type_text(value)}"
+    return f"{kind} {value.name}: {type_text(value)}"
 
 
 def _attributes(node: oir.Node) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
@@ -14,7 +13,7 @@ import onnx_ir as oir
 from hlo2onnx.report import Report, versions_text
 from hlo2onnx.runtime.profiling.results import Profile
 from hlo2onnx.verify.compare import Verification
-from hlo2onnx.verify.graph import dtype_name, graph_data
+from hlo2onnx.verify.graph import graph_data, type_text
 from hlo2onnx.verify.page import (
     Markup,
     asset,
@@ -41,45 +40,35 @@ _NODES = 300
 """Nodes in the table for readers without JavaScript."""
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What is known about a model beside its translation.
-
-    Attributes:
-        verification: The outcome of `verify`, if it ran.
-        profile: The outcome of `profile`, if it ran.
-        errors: Errors of values relative to their largest magnitudes, by the names of the values.
-        command: The command that made the report; "" if none did.
-    """
-
-    verification: Verification | None = None
-    profile: Profile | None = None
-    errors: Mapping[str, float] | None = None
-    command: str = ""
-
-
-def program_page(model: oir.Model, report: Report, findings: Findings) -> str:
-    """The whole page."""
+def program_page(
+    model: oir.Model,
+    report: Report,
+    *,
+    verification: Verification | None = None,
+    profile: Profile | None = None,
+    errors: Mapping[str, float] | None = None,
+    command: str = "",
+) -> str:
+    """The whole page. See `OnnxProgram.save_report`."""
     graph = graph_data(model)
-    parts = [section("summary", "Summary", _summary(model, report, findings))]
+    parts = [section("summary", "Summary", _summary(model, report, command))]
     if report.notes:
         parts.append(section("notes", "Notes", bullets(report.notes)))
     parts.append(section("graph", "Graph", asset("graph.html")))
-    if findings.verification is not None:
-        content = verification_section(findings.verification)
-        parts.append(section("verification", "Verification", content))
-    if findings.profile is not None:
-        parts.append(section("profile", "Profile", profile_section(findings.profile)))
+    if verification is not None:
+        parts.append(section("verification", "Verification", verification_section(verification)))
+    if profile is not None:
+        parts.append(section("profile", "Profile", profile_section(profile)))
     parts.append(section("translation", "Translation", _translation(report)))
     nodes = _node_table(graph.nodes, graph.texts)
     parts.append(section("nodes", "Nodes", nodes, is_open=False))
-    data = graph.as_dict(_times(findings.profile), _errors(findings))
-    return page(report.source, _header(report, findings), "".join(parts), data)
+    data = graph.as_dict(_times(profile), _errors(errors or {}, verification))
+    return page(report.source, _header(report, verification, profile), "".join(parts), data)
 
 
 def program_fragment(model: oir.Model, report: Report) -> str:
     """The summary, the graph and the translation, for a notebook."""
-    content = f"<h3>{escape(report.source)}</h3>{_summary(model, report, Findings())}"
+    content = f"<h3>{escape(report.source)}</h3>{_summary(model, report)}"
     if report.notes:
         content += bullets(report.notes)
     graph = graph_data(model)
@@ -90,28 +79,28 @@ def program_fragment(model: oir.Model, report: Report) -> str:
     return fragment(content + translation)
 
 
-def _header(report: Report, findings: Findings) -> str:
+def _header(report: Report, verification: Verification | None, profile: Profile | None) -> str:
     counts = (
         f"{sum(report.ops.values()):,} StableHLO ops, {sum(report.nodes.values()):,} ONNX nodes"
     )
     parts = [counts, f"target {report.target}", f"opset {report.opset}"]
-    if findings.profile is not None:
-        parts.append(f"{findings.profile.run.median:.3f} ms per run")
+    if profile is not None:
+        parts.append(f"{profile.run.median:.3f} ms per run")
     outcome = '<span class="badge">not verified</span>'
-    if findings.verification is not None:
-        outcome = badge(findings.verification)
+    if verification is not None:
+        outcome = badge(verification)
     texts = text_of(" · ".join(parts))
     return f"<h1>{escape(report.source)}</h1><p>{outcome} {texts}</p>"
 
 
-def _summary(model: oir.Model, report: Report, findings: Findings) -> str:
+def _summary(model: oir.Model, report: Report, command: str = "") -> str:
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     items: dict[str, object] = {
         "weights": _weights(report),
         "translated in": f"{sum(report.seconds.values()):.2f} s" if report.seconds else "",
-        "command": findings.command,
+        "command": command,
         "versions": versions_text(),
-        "report made": made if findings.command else "",
+        "report made": made if command else "",
     }
     ports = [_ports("input", model.graph.inputs), _ports("output", model.graph.outputs)]
     return f'{facts(items)}<div class="tables">{"".join(ports)}</div>'
@@ -128,9 +117,8 @@ def _weights(report: Report) -> str:
 def _ports(kind: str, values: Sequence[oir.Value]) -> str:
     rows = []
     for value in values[:_PORTS]:
-        dims = ", ".join(map(str, value.shape or ()))
-        dtype = dtype_name(value.dtype) if value.dtype is not None else "?"
-        rows.append((value.name, f"{dtype}[{dims}]", (value.doc_string or "").partition(": ")[2]))
+        note = (value.doc_string or "").partition(": ")[2]
+        rows.append((value.name, type_text(value), note))
     count = 3 if any(note for _, _, note in rows) else 2
     shown = table(
         (kind, "type", "note")[:count],
@@ -170,12 +158,10 @@ def _times(found: Profile | None) -> dict[str, tuple[float, float]]:
     return times
 
 
-def _errors(findings: Findings) -> dict[str, float]:
+def _errors(given: Mapping[str, float], found: Verification | None) -> dict[str, float]:
     """Errors of intermediate values, and of the outputs."""
-    errors = dict(findings.errors or {})
-    if findings.verification is not None:
-        for item in findings.verification.optimized:
-            errors.setdefault(item.name, float(item.max_rel))
+    outputs = [] if found is None else found.optimized
+    errors = {item.name: float(item.max_rel) for item in outputs} | dict(given)
     return {name: error if error < _INFINITE else _INFINITE for name, error in errors.items()}
 
 

@@ -172,10 +172,17 @@ class Verified(CallableProgram):
             WriteError: The file cannot be written.
         """
         from hlo2onnx.verify.page import save_page
-        from hlo2onnx.verify.program_page import Findings, program_page
+        from hlo2onnx.verify.program_page import program_page
 
-        findings = Findings(verification, profile, errors, command)
-        save_page(path, program_page(self.model, self.report, findings))
+        text = program_page(
+            self.model,
+            self.report,
+            verification=verification,
+            profile=profile,
+            errors=errors,
+            command=command,
+        )
+        save_page(path, text)
 
     def _repr_html_(self) -> str:
         from hlo2onnx.verify.program_page import program_fragment

@@ -14,7 +14,7 @@ import hlo2onnx
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.report import Report
 from hlo2onnx.verify.page import save_page
-from hlo2onnx.verify.program_page import Findings, program_page
+from hlo2onnx.verify.program_page import program_page
 
 pytestmark = pytest.mark.wide
 
@@ -129,7 +129,7 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         return path
     model = large_model(has_scopes=name == "scopes")
     assert len(list(all_nodes(model.graph))) == 5000
-    save_page(path, program_page(model, Report(source=name), Findings()))
+    save_page(path, program_page(model, Report(source=name)))
     return path
 
 
