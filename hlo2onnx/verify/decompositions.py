@@ -15,8 +15,9 @@ from typing import Literal, TypeAlias
 
 import jax
 import numpy as np
+from jaxlib.mlir import ir
 
-from hlo2onnx.lowering.op import CustomCall
+from hlo2onnx.lowering.op import CUSTOM_CALL, CustomCall
 
 Array: TypeAlias = np.ndarray | jax.Array
 Kind = Literal["eigh", "svd", "eig", "schur"]
@@ -112,8 +113,15 @@ class Decomposition:
         return {name: np.asarray(x, own[name].dtype) for name, x in made.items()}
 
 
-def decomposition_of(call: CustomCall) -> Decomposition | None:
-    """The decomposition of a custom call; None for other calls, and for unique results."""
+def decomposition_of(operation: ir.Operation) -> Decomposition | None:
+    """The decomposition that an op is; None for other ops, and for unique results."""
+    if operation.name != CUSTOM_CALL or len(operation.operands) != 1:
+        return None
+    found = _of_call(CustomCall(operation))
+    return found if found is not None and len(found.names) == len(operation.results) else None
+
+
+def _of_call(call: CustomCall) -> Decomposition | None:
     match = _TARGET.fullmatch(call.target)
     if match is None:
         return None

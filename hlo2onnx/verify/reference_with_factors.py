@@ -19,7 +19,7 @@ from jaxlib.mlir import ir
 from hlo2onnx.frontend.mlir.functions import functions_of, inline_calls, return_values
 from hlo2onnx.frontend.mlir.types import element_type, numpy_type, shape_of
 from hlo2onnx.frontend.mlir.values import MlirValue, operations_in, operations_of, returned_by
-from hlo2onnx.lowering.op import CUSTOM_CALL, CustomCall
+from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.through_jax import function_of
 from hlo2onnx.verify.decompositions import Decomposition, decomposition_of
 from hlo2onnx.verify.xla import Compile, XlaProgram, module_bytecode
@@ -42,7 +42,7 @@ class Site:
 
 def has_decompositions(module: ir.Operation) -> bool:
     """Whether a module has decompositions whose results are not unique."""
-    return any(_decomposition(operation) is not None for operation in operations_of(module))
+    return any(decomposition_of(operation) is not None for operation in operations_of(module))
 
 
 class OpenReference:
@@ -70,7 +70,7 @@ class OpenReference:
         arguments: Callable[[Sequence[np.ndarray]], Iterable[np.ndarray]],
         compiled: Compile = XlaProgram,
     ) -> None:
-        every = [_decomposition(operation) for operation in operations_of(module)]
+        every = [decomposition_of(operation) for operation in operations_of(module)]
         self.every = [item for item in every if item is not None]
         opener = _Opener(module)
         self._openings = opener.openings
@@ -136,16 +136,6 @@ class OpenReference:
         return decomposition.named(self._own_programs[text](given))
 
 
-def _decomposition(operation: ir.Operation) -> Decomposition | None:
-    if operation.name != CUSTOM_CALL:
-        return None
-    call = CustomCall(operation)
-    if len(call.operands) != 1:
-        return None
-    found = decomposition_of(call)
-    return found if found is not None and len(found.names) == len(call.results) else None
-
-
 def _array_type(mlir_type: ir.Type) -> jax.ShapeDtypeStruct:
     shape = tuple(dim or 0 for dim in shape_of(mlir_type))
     return jax.ShapeDtypeStruct(shape, numpy_type(element_type(mlir_type)))
@@ -203,7 +193,7 @@ class _Opener:
         openings: list[Opening] = []
         returned: list[MlirValue] = []
         for operation in operations_in(block):
-            decomposition = _decomposition(operation)
+            decomposition = decomposition_of(operation)
             if decomposition is None:
                 continue
             with ir.InsertionPoint(operation):
@@ -222,7 +212,7 @@ class _Opener:
         closed = [
             (operation, decomposition)
             for operation in operations_of(self._main)
-            if (decomposition := _decomposition(operation)) and operation not in opened
+            if (decomposition := decomposition_of(operation)) and operation not in opened
         ]
         for operation, decomposition in closed:
             text = _chosen(decomposition, operation)

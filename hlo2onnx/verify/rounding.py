@@ -228,7 +228,8 @@ _ARITHMETIC = frozenset(
     )
 )  # fmt: skip
 """Ops that are often exact on integers. Their integers stay, if they are small enough to tell."""
-_REGIONS = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
+_WITH_BLOCKS = frozenset({"func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if"})
+"""Ops whose regions are changed. Those of a reduction, for example, are part of their op."""
 
 
 def round_otherwise(module: ir.Operation, rng: np.random.Generator) -> bool:
@@ -241,10 +242,11 @@ def round_otherwise(module: ir.Operation, rng: np.random.Generator) -> bool:
     """
     changes = False
     with module.context, ir.Location.unknown():
-        for function in operations_in(module.regions[0].blocks[0]):
-            for region in function.regions:
-                for block in region.blocks:
-                    changes |= _change_block(block, rng)
+        for around in operations_of(module):
+            if around.name in _WITH_BLOCKS:
+                for region in around.regions:
+                    for block in region.blocks:
+                        changes |= _change_block(block, rng)
     return changes
 
 
@@ -254,9 +256,6 @@ def _change_block(block: ir.Block, rng: np.random.Generator) -> bool:
         if operation.name == "stablehlo.fft":
             _change_operand(operation, rng)
             changes = True
-        if operation.name in _REGIONS:
-            for region in operation.regions:
-                changes |= _change_block(region.blocks[0], rng)
         elif operation.name in _FUNCTIONS or operation.name in _ARITHMETIC:
             for result in operation.results:
                 if _is_float(result.type):

@@ -18,7 +18,6 @@ from hlo2onnx.frontend.mlir.block_functions import BlockPaths, Wanted
 from hlo2onnx.frontend.mlir.locations import origin_of
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.ir.notes import ARGUMENTS, CALLEE, Path
-from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.runtime.calling import to_model
 from hlo2onnx.verify.checks import BlockCheck, LoopChecks, OutputJudge, Suspect, numbers_of
 from hlo2onnx.verify.compare import Comparison
@@ -161,9 +160,7 @@ class Search:
     def _is_decomposition(self, path: Path) -> bool:
         if path[-1] == ARGUMENTS:
             return False
-        operation = self.paths.operation(path)
-        is_call = operation.name == "stablehlo.custom_call"
-        return is_call and decomposition_of(CustomCall(operation)) is not None
+        return decomposition_of(self.paths.operation(path)) is not None
 
     def _ops(self, path: Path, values: BlockValues) -> list[Path]:
         if path[-1] == ARGUMENTS:

@@ -28,6 +28,11 @@ import struct
 import sys
 
 LENGTHS = struct.Struct("<QQ")
+NUMPY = {
+    1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?", 10: "f2", 11: "f8",
+    12: "u4", 13: "u8",
+}  # fmt: skip
+"""Element types of ONNX that numpy has."""
 
 
 def serve(hello, answer):

@@ -10,13 +10,9 @@ import ctypes
 import frames
 import numpy as np
 import onnxruntime as ort
+from frames import NUMPY
 
 PROVIDER = frames.argument(1) or "CPUExecutionProvider"
-NUMPY = {
-    1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?", 10: "f2", 11: "f8",
-    12: "u4", 13: "u8",
-}  # fmt: skip
-"""Element types of ONNX that numpy has."""
 HELD = {16: "u2", 17: "u1", 18: "u1", 19: "u1", 20: "u1"}
 """Others, and integers of their size: bf16 and the f8 types."""
 PACKED = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}

@@ -7,11 +7,8 @@ inference is set to f32.
 import frames
 import numpy as np
 import openvino as ov
+from frames import NUMPY
 
-NUMPY = {
-    1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?", 10: "f2", 11: "f8",
-    12: "u4", 13: "u8",
-}  # fmt: skip
 BF16 = 16
 CORE = ov.Core()
 CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
