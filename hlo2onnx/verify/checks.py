@@ -7,7 +7,7 @@ after the other, or in one tensor of all trips.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
@@ -74,38 +74,33 @@ class OutputJudge:
         return found
 
 
+@dataclass
 class BlockCheck:
     """The model's part for one block of the program, ready to be compared with XLA.
 
-    Args:
+    Attributes:
         graphs: The graphs of the model.
         scope: The graph with the values of the block.
         block: The path of the block.
         points: The points in this graph and of this block, in order.
         start: Starts a session from a serialized model.
+        compared: The values that were compared.
+        errors: Their relative errors.
     """
 
-    def __init__(
-        self,
-        graphs: ModelGraphs,
-        scope: Scope,
-        block: Path,
-        points: Sequence[Point],
-        start: Start,
-    ) -> None:
-        self.graphs = graphs
-        self.scope = scope
-        self.block = block
-        self._points = points
-        self._start = start
-        self._session: tuple[Extracted, Session] | None = None
-        self.compared: set[str] = set()
-        self.errors: dict[str, float] = {}
+    graphs: ModelGraphs
+    scope: Scope
+    block: Path
+    points: Sequence[Point]
+    start: Start
+    compared: set[str] = field(default_factory=set)
+    errors: dict[str, float] = field(default_factory=dict)
+    _session: tuple[Extracted, Session] | None = None
 
     def known(self, values: BlockValues) -> dict[str, tuple[Point, np.ndarray]]:
         """XLA's value for each value of the model, with its first point."""
         found: dict[str, tuple[Point, np.ndarray]] = {}
-        for point in self._points:
+        for point in self.points:
             array = array_of(point, values, self.block)
             if array is not None:
                 found.setdefault(point.name, (point, array))
@@ -145,7 +140,7 @@ class BlockCheck:
             part = self.graphs.extracted(self.scope, targets, fed)
             if part is None:
                 return {}
-            self._session = part, self._start(part.model.SerializeToString())
+            self._session = part, self.start(part.model.SerializeToString())
         part, session = self._session
         feeds = {name: fed[name.removesuffix("::fed")] for name in part.feeds}
         return dict(zip(part.targets, session(feeds), strict=True))

@@ -72,11 +72,13 @@ class OpenReference:
     ) -> None:
         every = [decomposition_of(operation) for operation in operations_of(module)]
         self.every = [item for item in every if item is not None]
-        opener = _Opener(module)
-        self._openings = opener.openings
-        self.decompositions = [item for item, _ in opener.openings]
-        self.closed = opener.has_closed
-        self._types = [[_array_type(x.type) for x in each.results] for _, each in opener.openings]
+        main = functions_of(module)["main"]
+        with module.context, ir.Location.unknown():
+            inline_calls(module, main)
+            self._openings = _open(main)
+            self.closed = _replace_closed(module, main, self._openings)
+        self.decompositions = [item for item, _ in self._openings]
+        self._types = [[_array_type(x.type) for x in each.results] for _, each in self._openings]
         self._own_programs: dict[str, XlaProgram] = {}
         self._module = module
         self._results = results
@@ -163,81 +165,65 @@ Opening = tuple[Decomposition, ir.Operation]
 """An open decomposition, and its operation in the module."""
 
 
-class _Opener:
-    """Opens a module at its decompositions, in place.
+def _open(main: ir.Operation) -> list[Opening]:
+    """Opens `main` at its decompositions, in place, and returns these in order.
 
-    Readers of their results read new arguments of `main` instead, and `main` also returns their
-    operands and results. The results of those in regions are replaced in place.
-
-    Attributes:
-        openings: The open decompositions in order.
-        has_closed: Whether decompositions in regions were replaced.
+    Its last arguments become the results of the decompositions, its last results their operands and
+    results.
     """
+    (block,) = main.regions[0].blocks
+    openings: list[Opening] = []
+    returned: list[MlirValue] = []
+    for operation in operations_in(block):
+        decomposition = decomposition_of(operation)
+        if decomposition is None:
+            continue
+        with ir.InsertionPoint(operation):
+            copy = operation.clone().operation
+        for result in operation.results:
+            argument = block.add_argument(result.type, operation.location)
+            result.replace_all_uses_with(argument)
+        operation.erase()
+        openings.append((decomposition, copy))
+        returned += [*copy.operands, *copy.results]
+    return_values(main, [*returned_by(block), *returned])
+    return openings
 
-    def __init__(self, module: ir.Operation) -> None:
-        self._module = module
-        self._main = functions_of(module)["main"]
-        self._choices: dict[str, str] = {}
-        with module.context, ir.Location.unknown():
-            inline_calls(module, self._main)
-            self.openings = self._open()
-            self.has_closed = self._replace_closed()
 
-    def _open(self) -> list[Opening]:
-        """Opens `main`.
+def _replace_closed(module: ir.Operation, main: ir.Operation, openings: Sequence[Opening]) -> bool:
+    """Replaces the results of the decompositions in regions in place, and returns whether there are
+    any."""
+    opened = [operation for _, operation in openings]
+    closed = [
+        (operation, decomposition)
+        for operation in operations_of(main)
+        if (decomposition := decomposition_of(operation)) and operation not in opened
+    ]
+    choices: dict[str, str] = {}
+    for operation, decomposition in closed:
+        text = _chosen(decomposition, operation)
+        if text not in choices:
+            choices[text] = _added(module, text, f"choice{len(choices)}")
+        with ir.InsertionPoint(operation):
+            copy = operation.clone().operation
+            types = [result.type for result in copy.results]
+            operands = [*copy.operands, *copy.results]
+            replaced = _called(choices[text], types, operands)
+        for result, value in zip(operation.results, replaced, strict=True):
+            result.replace_all_uses_with(value)
+        operation.erase()
+    return bool(closed)
 
-        Its last arguments become the results of the decompositions, its last results their operands
-        and results.
-        """
-        (block,) = self._main.regions[0].blocks
-        openings: list[Opening] = []
-        returned: list[MlirValue] = []
-        for operation in operations_in(block):
-            decomposition = decomposition_of(operation)
-            if decomposition is None:
-                continue
-            with ir.InsertionPoint(operation):
-                copy = operation.clone().operation
-            for result in operation.results:
-                argument = block.add_argument(result.type, operation.location)
-                result.replace_all_uses_with(argument)
-            operation.erase()
-            openings.append((decomposition, copy))
-            returned += [*copy.operands, *copy.results]
-        return_values(self._main, [*returned_by(block), *returned])
-        return openings
 
-    def _replace_closed(self) -> bool:
-        opened = [operation for _, operation in self.openings]
-        closed = [
-            (operation, decomposition)
-            for operation in operations_of(self._main)
-            if (decomposition := decomposition_of(operation)) and operation not in opened
-        ]
-        for operation, decomposition in closed:
-            text = _chosen(decomposition, operation)
-            if text not in self._choices:
-                self._choices[text] = self._added(text)
-            with ir.InsertionPoint(operation):
-                copy = operation.clone().operation
-                types = [result.type for result in copy.results]
-                operands = [*copy.operands, *copy.results]
-                replaced = _called(self._choices[text], types, operands)
-            for result, value in zip(operation.results, replaced, strict=True):
-                result.replace_all_uses_with(value)
-            operation.erase()
-        return bool(closed)
-
-    def _added(self, text: str) -> str:
-        """Adds the functions of a module. Returns the name of its `main`."""
-        prefix = f"choice{len(self._choices)}"
-        text = _SYMBOL.sub(lambda match: f"{match[1]}@{prefix}.{match[2]}", text)
-        module = ir.Module.parse(text, self._module.context)
-        with ir.InsertionPoint.at_block_begin(self._module.regions[0].blocks[0]):
-            for item in operations_in(module.body):
-                copy = item.clone().operation
-                copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
-        return f"{prefix}.main"
+def _added(module: ir.Operation, text: str, prefix: str) -> str:
+    """Adds the functions of another module. Returns the name of its `main`."""
+    text = _SYMBOL.sub(lambda match: f"{match[1]}@{prefix}.{match[2]}", text)
+    other = ir.Module.parse(text, module.context)
+    with ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]):
+        for item in operations_in(other.body):
+            copy = item.clone().operation
+            copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    return f"{prefix}.main"
 
 
 _SYMBOL = re.compile(r"(call |func\.func public |func\.func private )@([\w.]+)")
