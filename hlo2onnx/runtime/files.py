@@ -220,9 +220,7 @@ def earlier_data(folder: Path, models: Collection[Path], data: Collection[Path])
         models: Paths of models. They may not exist.
         data: Names that the files would have without hashes, such as "model.onnx.data".
     """
-    pattern = "|".join(
-        f"{re.escape(item.stem)}-[0-9a-f]{{{HASH_DIGITS}}}{re.escape(item.suffix)}" for item in data
-    )
+    pattern = "|".join(map(_pattern, data))
     names = {name for name in _sizes(folder) if re.fullmatch(pattern, name)}
     found = [_mentioned(model, names) or () for model in models]
     return {folder / name for name in set().union(*found)}

@@ -195,7 +195,8 @@ class Runtime:
             self._is_new = False
             model, options = request()
             try:
-                self._send({**_header(model, feeds), **options}, [model, *_contents(feeds)])
+                parts = [model, *(x.content for x in feeds.values())]
+                self._send({**_header(model, feeds), **options}, parts)
                 return _read_answer(*self._receive(self.seconds))
             except _DeathError as error:
                 reason = str(error)
@@ -265,10 +266,6 @@ def _header(model: bytes, feeds: Mapping[str, Tensor]) -> dict[str, Any]:
             for name, x in feeds.items()
         ],
     }
-
-
-def _contents(feeds: Mapping[str, Tensor]) -> list[bytes]:
-    return [x.content for x in feeds.values()]
 
 
 def _message(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
