@@ -23,7 +23,7 @@ from hlo2onnx.ir.float_ranges import (
     steps_of,
 )
 from hlo2onnx.ir.ranges import RANGE, Range, decided, distinct_rows, range_of_node, range_of_type
-from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of, present
+from hlo2onnx.ir.values import FLOATS, INTEGERS, const_of, dtype_of, present
 
 _T = TypeVar("_T")
 
@@ -31,9 +31,6 @@ MOVES_DATA = frozenset(
     {"Identity", "Reshape", "Transpose", "Expand", "Squeeze", "Unsqueeze", "Slice", "Tile",
      "Gather", "GatherElements", "GatherND", "Split", "Compress"}
 )  # fmt: skip
-_BOUNDED_BELOW = frozenset(
-    {"Abs", "Cos", "Erf", "Exp", "Relu", "Sigmoid", "Sin", "Softmax", "Sqrt", "Tanh"}
-)
 _KEEPS_NUMBERS = frozenset(
     {"Abs", "Ceil", "Clip", "Concat", "Erf", "Exp", "Floor", "Max", "Min", "Neg", "ReduceMax",
      "ReduceMin", "Relu", "Round", "Sigmoid", "Tanh"}
@@ -59,7 +56,6 @@ class Facts:
         self._steps: dict[oir.Value, Steps | None] = {}
         self._truths: dict[oir.Value, bool | None] = {}
         self._nan_free: dict[oir.Value, bool] = {}
-        self._above_minus_infinity: dict[oir.Value, bool] = {}
 
     def constant(self, value: oir.Value) -> np.ndarray | None:
         """The elements of a value known at translation time, up to broadcasting.
@@ -119,12 +115,6 @@ class Facts:
         """Whether no element of a float tensor is NaN or infinite."""
         bounds = self.float_range(value)
         return self.nan_free(value) and -math.inf < bounds.low and bounds.high < math.inf
-
-    def above_minus_infinity(self, value: oir.Value) -> bool:
-        """Whether no element can be -inf, whatever the inputs are. NaN is possible."""
-        if dtype_of(value) not in FLOATS:
-            return True
-        return self._memo.ask(self._above_minus_infinity, value, self._is_above_minus_infinity)
 
     def _truth(self, value: oir.Value) -> bool | None:
         known = self.constant(value)
@@ -225,26 +215,6 @@ class Facts:
         if node.op_type in _MAKES_NAN_OF_INFINITY:
             return all(map(self.finite, inputs))
         return False
-
-    def _is_above_minus_infinity(self, value: oir.Value) -> bool:
-        return self._follow(
-            value,
-            self.above_minus_infinity,
-            False,
-            lambda array: not np.isneginf(array.astype(np.float64)).any(),
-            self._makes_no_minus_infinity,
-        )
-
-    def _makes_no_minus_infinity(self, node: oir.Node, inputs: list[oir.Value]) -> bool:
-        if node.op_type == "Cast":
-            return dtype_of(inputs[0]) in UNSIGNED or dtype_of(inputs[0]) == oir.DataType.BOOL
-        if node.op_type == "Max":
-            return any(map(self.above_minus_infinity, inputs))
-        if node.op_type in ("Concat", "Min", "MaxPool"):
-            return all(map(self.above_minus_infinity, inputs))
-        if node.op_type == "Where":
-            return all(map(self.above_minus_infinity, inputs[1:]))
-        return node.op_type in _BOUNDED_BELOW
 
 
 def _has_no_nan(array: np.ndarray) -> bool:

@@ -69,6 +69,11 @@ def float_range_of_node(
     if node.op_type in ("Concat", "Where"):
         chosen = inputs[1:] if node.op_type == "Where" else inputs
         return FloatRange(*union([float_range(x) for x in chosen]))
+    if node.op_type == "MaxPool":
+        low, high = float_range(inputs[0])
+        # Runtimes give the lowest number for a window of NaN only.
+        lowest = float(ml_dtypes.finfo(dtype.numpy()).min)
+        return FloatRange(lowest if low > -math.inf else low, high)
     if node.op_type in _SUMS:
         low, high = float_range(inputs[0])
         return FloatRange(0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)

@@ -209,7 +209,8 @@ def _plain_pool_is_right(em: Emitter, x: oir.Value, init: oir.Value, largest: bo
         return True
     start = em.facts.constant(init)
     bounded = start is not None and bool(np.isfinite(start.astype(np.float64)).all())
-    if em.facts.nan_free(x) and (bounded or (largest and em.facts.above_minus_infinity(x))):
+    bounded = bounded or (largest and em.facts.float_range(x).low > -math.inf)
+    if em.facts.nan_free(x) and bounded:
         return True
     if em.options.nan == "default":
         em.report.note(NAN_NOTE)
