@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
 from hlo2onnx.frontend.mlir.callbacks import is_callback, way_out
 from hlo2onnx.frontend.mlir.locations import Callers, Origin, OriginReader
-from hlo2onnx.frontend.mlir.passes import fault_of
+from hlo2onnx.frontend.mlir.passes import is_malformed
 from hlo2onnx.frontend.mlir.shardings import SHARDINGS, boundary_attributes
 from hlo2onnx.frontend.mlir.types import TensorType, parts_of
 from hlo2onnx.frontend.mlir.values import MlirValue, leading_to
@@ -240,9 +240,8 @@ class Walker:
             if self.expansions.knows(op):
                 return self.expansion(op)
             raise self._unhandled(op)
-        fault = fault_of(op.operation) if isinstance(op, CustomCall) else None
-        if fault is not None:
-            raise UnsupportedOp(f"the call is malformed: {fault}")
+        if isinstance(op, CustomCall) and is_malformed(op.operation):
+            raise UnsupportedOp("the call is malformed: its operands or results do not fit")
         attributes = read_attributes(handler, op)
         if is_complex and handler.form == "parts":
             return self._each_part(handler, op, attributes)

@@ -34,54 +34,45 @@ def operands_of(call: ir.Operation) -> list[MlirValue]:
     return [x for place, x in enumerate(call.operands) if place not in shapes]
 
 
-def fault_of(call: ir.Operation) -> str | None:
-    """The fault in such a call; None for a valid call, and for other custom calls."""
-    check = _CHECKS.get(text_of(call, "call_target_name"))
-    if check is None:
-        return None
+def is_malformed(call: ir.Operation) -> bool:
+    """Whether the operands or results of such a call do not fit; False for other custom calls."""
+    fits = _FIT.get(text_of(call, "call_target_name"))
+    if fits is None:
+        return False
     operands = operands_of(call)
-    if not all(is_tensor(value.type) for value in (*operands, *call.results)):
-        return "an operand or a result is no tensor"
-    return check(call, operands)
+    are_tensors = all(is_tensor(value.type) for value in (*operands, *call.results))
+    return not are_tensors or not fits(call, operands)
 
 
-def _fault_of_reduce_window(call: ir.Operation, operands: list[MlirValue]) -> str | None:
+def _fits_reduce_window(call: ir.Operation, operands: list[MlirValue]) -> bool:
     values, windows = operands[:-5], operands[-5:]
     called = to_python(call.attributes[_CALLED]) if _CALLED in call.attributes else ()
-    if not values or len(values) != 2 * len(call.results):
-        return "it takes as many inputs and initial values as it has results, and 5 operands more"
-    if len(called) != 1:
-        return "it calls no single computation"
+    if not values or len(values) != 2 * len(call.results) or len(called) != 1:
+        return False
     rank = len(shape_of(values[0].type))
-    wanted = [*[(rank,)] * 4, (rank, 2)]
-    if [shape_of(value.type) for value in windows] != wanted or not all(map(_is_integer, windows)):
-        return "what says how windows lie is not of as many integers as there are axes"
-    if not all(map(_may_be_positive, windows[:4])):
-        return "a size, stride or dilation is not positive"
-    return None
+    shapes = [shape_of(value.type) for value in windows]
+    are_integers = shapes == [*[(rank,)] * 4, (rank, 2)] and all(map(_is_integer, windows))
+    return are_integers and all(map(_may_be_positive, windows[:4]))
 
 
-def _fault_of_top_k(call: ir.Operation, operands: list[MlirValue]) -> str | None:
+def _fits_top_k(call: ir.Operation, operands: list[MlirValue]) -> bool:
     if len(operands) != 2 or len(call.results) != 2:
-        return "it takes two operands and has two results"
+        return False
     x, k = operands
-    if not shape_of(x.type):
-        return "its operand has no axis"
-    return None if not shape_of(k.type) and _is_integer(k) else "k is no integer"
+    return bool(shape_of(x.type)) and not shape_of(k.type) and _is_integer(k)
 
 
-def _fault_of_rng_bit_generator(call: ir.Operation, operands: list[MlirValue]) -> str | None:
+def _fits_rng_bit_generator(call: ir.Operation, operands: list[MlirValue]) -> bool:
     if len(operands) != 2 or len(call.results) != 2:
-        return "it takes two operands and has two results"
+        return False
     rank = len(shape_of(call.results[1].type))
-    fits = shape_of(operands[1].type) == (rank,) and _is_integer(operands[1])
-    return None if fits else "the shape it is given is no vector of the result's rank"
+    return shape_of(operands[1].type) == (rank,) and _is_integer(operands[1])
 
 
-_CHECKS: Mapping[str, Callable[[ir.Operation, list[MlirValue]], str | None]] = {
-    "stablehlo.dynamic_reduce_window": _fault_of_reduce_window,
-    "stablehlo.dynamic_rng_bit_generator": _fault_of_rng_bit_generator,
-    "stablehlo.dynamic_top_k": _fault_of_top_k,
+_FIT: Mapping[str, Callable[[ir.Operation, list[MlirValue]], bool]] = {
+    "stablehlo.dynamic_reduce_window": _fits_reduce_window,
+    "stablehlo.dynamic_rng_bit_generator": _fits_rng_bit_generator,
+    "stablehlo.dynamic_top_k": _fits_top_k,
 }
 
 
@@ -231,7 +222,7 @@ def replace_calls(module_operation: ir.Operation) -> None:
         if operation.name != "stablehlo.custom_call":
             continue
         make = _MAKERS.get(text_of(operation, "call_target_name"))
-        if make is None or fault_of(operation) is not None:
+        if make is None or is_malformed(operation):
             continue
         with ir.InsertionPoint(operation), operation.location:
             made = make(operation)
