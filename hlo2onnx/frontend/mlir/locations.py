@@ -148,16 +148,17 @@ class Callers:
         return known[1]
 
 
+_Stack = tuple[tuple[Frame, ...], str]
+"""Frames, the innermost first, and the outermost name; "" if there is none."""
+
+
 class OriginReader:
-    """Reads the origins of one program's ops. Many have the same, so it remembers them. Ops that
-    follow each other share most callers, so it remembers the last ones."""
+    """Reads the origins of one program's ops. Many have the same, and most share their callers, so
+    it remembers both."""
 
     def __init__(self) -> None:
         self._known: dict[ir.Attribute, Origin] = {}
-        self._innermost: dict[ir.Attribute, tuple[list[Frame], list[str]]] = {}
-        self._frames: list[Frame] = []
-        self._callers: list[tuple[ir.Location, int]] = []
-        """By depth, a caller's location, and where its frames begin."""
+        self._stacks: dict[ir.Attribute, _Stack] = {}
 
     def __call__(self, location: ir.Location) -> Origin:
         """The origin of an op with this location."""
@@ -168,41 +169,27 @@ class OriginReader:
         return known
 
     def _read(self, location: ir.Location) -> Origin:
-        names: list[str] = []
-        if isinstance(location, ir.NameLoc):  # the name stack, above the function names of frames
-            names.append(location.name_str)
-            location = location.child_loc
-        frames = self._stack(location, names)
-        return Origin(_scope(names), frames)
+        if not isinstance(location, ir.NameLoc):
+            frames, name = self._stack(location)
+        else:  # the name stack, above the function names of frames
+            (frames, _), name = self._stack(location.child_loc), location.name_str
+        return Origin("/".join(dropwhile(_TRANSFORM.match, split_scope(name))), frames)
 
-    def _stack(self, location: ir.Location, names: list[str]) -> tuple[Frame, ...]:
-        frames: list[Frame] = []
-        callers: list[tuple[ir.Location, int]] = []
-        while isinstance(location, ir.CallSiteLoc):
-            self._add_innermost(location.callee, frames, names)
-            location, depth = location.caller, len(callers)
-            if depth < len(self._callers) and self._callers[depth][0] == location:
-                known, shift = self._callers[depth:], len(frames) - self._callers[depth][1]
-                callers += [(each, start + shift) for each, start in known]
-                frames += self._frames[known[0][1] :]
-                break
-            callers.append((location, len(frames)))
-        else:
-            self._add_innermost(location, frames, names)
-        self._frames, self._callers = frames, callers
-        return tuple(frames)
-
-    def _add_innermost(self, location: ir.Location, frames: list[Frame], names: list[str]) -> None:
-        """Adds the innermost frame of a location, and the names in it, to these lists."""
-        known = self._innermost.get(location.attr)
-        if known is None:
-            known = self._innermost[location.attr] = _innermost(location)
-        frames += known[0]
-        names += known[1]
+    def _stack(self, location: ir.Location) -> _Stack:
+        calls = []
+        while isinstance(location, ir.CallSiteLoc) and location.attr not in self._stacks:
+            calls.append(location)
+            location = location.caller
+        frames, name = self._stacks.get(location.attr) or _innermost(location)
+        for call in reversed(calls):
+            inner, inner_name = _innermost(call.callee)
+            frames, name = inner + frames, inner_name or name
+            self._stacks[call.attr] = frames, name
+        return frames, name
 
 
-def _innermost(location: ir.Location) -> tuple[list[Frame], list[str]]:
-    """The innermost frame of a location, if it has one, and the names in the location."""
+def _innermost(location: ir.Location) -> _Stack:
+    """The innermost frame of a location, if it has one, and the outermost name in the location."""
     frames: list[Frame] = []
     names: list[str] = []
     pending: list[tuple[object, str]] = [(location, "")]
@@ -217,7 +204,7 @@ def _innermost(location: ir.Location) -> tuple[list[Frame], list[str]]:
             pending += [(each, "") for each in reversed(list(here.locations))]
         elif isinstance(here, ir.FileLineColLoc):
             frames.append(Frame(here.filename, here.start_line, function))
-    return frames[:1], names
+    return tuple(frames[:1]), next(iter(names), "")
 
 
 def origin_of(location: ir.Location) -> Origin:
@@ -233,13 +220,6 @@ def frames_of(location: ir.Location) -> list[Frame]:
 def argument_name(location: ir.Location) -> str:
     """JAX's name of a function argument ("params['w']"); "" if it has none."""
     return location.name_str if isinstance(location, ir.NameLoc) else ""
-
-
-def _scope(names: list[str]) -> str:
-    """The name stack, which is the outermost name."""
-    if not names:
-        return ""
-    return "/".join(dropwhile(_TRANSFORM.match, split_scope(names[0])))
 
 
 _OWN = Path(__file__).resolve().parents[2]
