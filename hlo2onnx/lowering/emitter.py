@@ -26,7 +26,7 @@ from hlo2onnx.targets.builder import TargetBuilder
 
 
 class NeedsOpset(Exception):  # noqa: N818  (a signal to the lowering stage, not an error)
-    """The program needs a newer opset than the one being tried, which nodes depend on already."""
+    """The program needs a newer opset than the one being tried."""
 
     def __init__(self, opset: int, reason: str) -> None:
         super().__init__(opset, reason)
@@ -40,10 +40,6 @@ class NeedsOpset(Exception):  # noqa: N818  (a signal to the lowering stage, not
 
 class Emitter(TargetBuilder):
     """The graph builder with the program around a handler.
-
-    Args:
-        has_final_opset: Whether other graphs declare the opset too, so that this one cannot raise
-            it.
 
     Attributes:
         facts: Proven facts about values (`hlo2onnx.ir.facts`).
@@ -68,11 +64,8 @@ class Emitter(TargetBuilder):
         target: Target,
         report: Report,
         constants: Constants,
-        has_final_opset: bool = False,
     ) -> None:
         super().__init__(graph, opset, target)
-        self._depends_on_opset = has_final_opset
-        self._supported: dict[tuple[str, oir.DataType], bool] = {}
         self.options = options
         self.report = report
         self.constants = constants
@@ -225,37 +218,6 @@ class Emitter(TargetBuilder):
         return self.options.nan != "runtime"
 
     @property
-    def opset(self) -> int:
-        """Version of the default ONNX domain. Who reads it may make a node that depends on it."""
-        self._depends_on_opset = True
-        return self._opset
-
-    @opset.setter
-    def opset(self, opset: int) -> None:
-        self._opset = opset
-
-    def supports(self, op_type: str, dtype: oir.DataType) -> bool:
-        """Whether the target runs this operator on this element type."""
-        answer = self.target.supports(op_type, dtype, self._opset)
-        self._supported[op_type, dtype] = answer
-        return answer
-
-    def _raise_opset(self, opset: int, reason: str) -> None:
-        """Makes the opset newer, in place if all nodes so far would be the same.
-
-        Raises:
-            NeedsOpset: The lowering must start again with the newer opset.
-        """
-        needed = NeedsOpset(opset, reason)
-        if self._depends_on_opset or any(
-            self.target.supports(*asked, opset) != answer
-            for asked, answer in self._supported.items()
-        ):
-            raise needed
-        self.opset = self.main_graph.opset_imports[""] = opset
-        self.report.note(needed.note(self.target))
-
-    @property
     def has_bitcast(self) -> bool:
         """Whether BitCast may be emitted.
 
@@ -266,12 +228,11 @@ class Emitter(TargetBuilder):
         """
         if not self.target.supports("BitCast", oir.DataType.FLOAT, BITCAST_OPSET):
             return False
-        if self._opset >= BITCAST_OPSET:
+        if self.opset >= BITCAST_OPSET:
             return True
         if self.options.opset is not None:
             return False
-        self._raise_opset(BITCAST_OPSET, "the program needs BitCast")
-        return True
+        raise NeedsOpset(BITCAST_OPSET, "the program needs BitCast")
 
     def require_type(self, dtype: oir.DataType) -> None:
         """Makes sure that the model's opset has this element type.
@@ -281,11 +242,10 @@ class Emitter(TargetBuilder):
             UnsupportedOp: The explicit opset does not have it, or the target no such opset.
         """
         first = TYPE_OPSETS.get(dtype, 0)
-        if self._opset >= first:
+        if self.opset >= first:
             return
         if self.options.opset is None and self.target.max_opset >= first:
-            self._raise_opset(first, f"the program holds {dtype.name.lower()} values")
-            return
+            raise NeedsOpset(first, f"the program holds {dtype.name.lower()} values")
         raise UnsupportedOp(
-            f"opset {self._opset} has no element type {dtype.name.lower()}", f"use opset {first}"
+            f"opset {self.opset} has no element type {dtype.name.lower()}", f"use opset {first}"
         )

@@ -110,9 +110,8 @@ class KeptFunctions:
         """The body of a function as a graph with a unique name."""
         function = outer.context.functions[symbol]
         unique = self._names.unique(re.sub(r"\W", "_", name))
-        opset = outer.opset
-        graph = oir.Graph([], [], nodes=[], name=unique, opset_imports={"": opset})
-        em = Emitter(graph, opset, outer.options, outer.target, outer.report, outer.constants, True)
+        graph = oir.Graph([], [], nodes=[], name=unique, opset_imports={"": outer.opset})
+        em = Emitter(graph, outer.opset, outer.options, outer.target, outer.report, outer.constants)
         arguments = [_inputs(em, argument) for argument in function.regions[0].blocks[0].arguments]
         results = translate(em, symbol, arguments)
         taken = set(graph.inputs)
