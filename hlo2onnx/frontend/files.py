@@ -154,13 +154,6 @@ _BEGINNINGS: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\x93NUMPY", "a NumPy array", _FROM_JAX),
     (0, b"\x1f\x8b", "compressed with gzip", "decompress it first"),
     (0, b"\x28\xb5\x2f\xfd", "compressed with zstd", "decompress it first"),
-    (0, b"BZh", "compressed with bzip2", "decompress it first"),
-    (0, b"\xfd7zXZ", "compressed with xz", "decompress it first"),
-    (0, b"BC\xc0\xde", "LLVM bitcode", _FROM_JAX),
-    (0, b"\x7fELF", "a program of the operating system", _FROM_JAX),
-    (0, b"\xff\xd8\xff", "a picture (JPEG)", _FROM_JAX),
-    (0, b"\x89PNG", "a picture (PNG)", _FROM_JAX),
-    (0, b"%PDF", "a PDF document", _FROM_JAX),
 )
 _PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,35 +35,11 @@ def user_handler(target: str, translation: Translation) -> Handler:
 # -- written in JAX -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Configured:
-    """A function with the entries of a configuration; equal to another with the same."""
-
-    function: Callable[..., Any]
-    key: Hashable
-    configuration: Mapping[str, Any] = field(compare=False)
-
-    def __call__(self, *arrays: Any) -> Any:
-        return self.function(*arrays, **self.configuration)
-
-
-def _key(item: object) -> Hashable:
-    """A hashable key of an entry. It distinguishes 1, 1.0 and True."""
-    if isinstance(item, np.ndarray):
-        return (item.dtype.name, item.shape, item.tobytes())
-    if isinstance(item, Mapping):
-        return tuple((name, _key(item[name])) for name in sorted(item))
-    if isinstance(item, list | tuple):
-        return tuple(map(_key, item))
-    return (type(item).__name__, repr(item))
-
-
 def _as_expansion(function: Callable[..., Any]) -> Callable[..., list[Parts]]:
     def handler(em: Emitter, op: CustomCall, **configuration: Any) -> list[Parts]:
         """@target(xs) -> function(xs), translated in place."""
         arguments = filter(None, (em.parts(operand) for operand in op.operands))
-        configured = _Configured(function, _key(configuration), configuration)
-        made = em.through_jax(configured, *arguments)
+        made = em.through_jax(partial(function, **configuration), *arguments)
         remaining = iter(made)
         tokens = [not parts_of(result.type) for result in op.results]
         results = [() if is_token else next(remaining, ()) for is_token in tokens]
