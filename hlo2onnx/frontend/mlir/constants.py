@@ -243,6 +243,13 @@ def raw_content(attribute: ir.DenseElementsAttr) -> np.ndarray:
     raise UnsupportedOp("hlo2onnx cannot read the content of the constant")
 
 
+def bits_of(constant: ir.Operation) -> np.ndarray:
+    """The bits of a constant's elements as unsigned integers, in its shape."""
+    content = raw_content(constant.attributes["value"])
+    shape = ir.RankedTensorType(constant.results[0].type).shape
+    return np.broadcast_to(content.view(f"u{content.itemsize}"), shape)
+
+
 def _attribute(like: ir.Attribute, content: np.ndarray, dims: list[int]) -> ir.Attribute:
     """An attribute of the same type with this content."""
     tensor = ir.RankedTensorType(like.type)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,11 +67,7 @@ CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 """The attribute with the function that an op calls, by the name of the op."""
 
 
-def too_many_ops(
-    functions: Mapping[str, ir.Operation],
-    root: str,
-    is_kept: Callable[[str], bool] = lambda _: False,
-) -> str:
+def too_many_ops(functions: Mapping[str, ir.Operation], root: str) -> str:
     """Why a program should not be inlined: its count of ops; "" if it may be.
 
     Recursive calls do not count.
@@ -80,31 +75,22 @@ def too_many_ops(
     Args:
         functions: The functions of a module by symbol.
         root: The function to start with.
-        is_kept: Whether calls of a function stay calls.
     """
     own: dict[str, int] = {}
     whole: dict[str, int] = {}
-    kept = [root]
 
     def ops(symbol: str) -> int:
-        """The ops of a function, with those of the functions that are inlined in it."""
+        """The ops of a function, with those of the functions that it calls."""
         if symbol not in whole:
             whole[symbol] = 0
             operations = operations_of(functions[symbol])
-            own[symbol] = found = len(operations)
+            own[symbol] = len(operations)
             calls = [text_of(op, CALLEES[op.name]) for op in operations if op.name in CALLEES]
-            for callee, count in Counter(calls).items():
-                if is_kept(callee):
-                    kept.append(callee)
-                elif callee in functions:
-                    found += count * ops(callee)
-            whole[symbol] = found
+            inner = (ops(callee) for callee in calls if callee in functions)
+            whole[symbol] = own[symbol] + sum(inner)
         return whole[symbol]
 
-    total = 0
-    while kept:
-        symbol = kept.pop()
-        total += ops(symbol) if symbol in functions and symbol not in whole else 0
+    total = ops(root)
     if total <= max(INLINED_OPS, 2 * sum(own.values())):
         return ""
     return f"with all calls inlined it has {total:,} ops; the limit is {INLINED_OPS:,}"

@@ -13,13 +13,14 @@ from jaxlib.mlir.dialects import stablehlo
 
 from hlo2onnx.errors import LoadError
 from hlo2onnx.frontend.mlir.attributes import to_python
+from hlo2onnx.frontend.mlir.constants import bits_of
 from hlo2onnx.frontend.mlir.functions import function_type, set_function_type
 from hlo2onnx.frontend.mlir.passes import QUANTIZED_OPS, run_pipeline
+from hlo2onnx.frontend.mlir.types import is_complex
 from hlo2onnx.frontend.mlir.values import (
     MlirValue,
     defining_operation,
     dense,
-    integers_of,
     is_used,
     made,
     made_call,
@@ -46,14 +47,14 @@ def quantized_to_calls(module_operation: ir.Operation) -> None:
     _to_float_ops(module_operation)
     merge_accumulators(module_operation)
     _replace(module_operation, _as_call)
-    _to_storage(module_operation)
+    to_storage(module_operation, _storage_type)
 
 
 def quantized_to_math(module_operation: ir.Operation) -> None:
     """Replaces quantized types, in place, by integers, floats, and arithmetic between them."""
     _to_float_ops(module_operation)
     _replace(module_operation, as_arithmetic)
-    _to_storage(module_operation)
+    to_storage(module_operation, _storage_type)
 
 
 KEEPS_STORED = frozenset(
@@ -143,37 +144,26 @@ def _as_call(operation: ir.Operation, known: Quantization, stores: bool) -> Mlir
     return made_call(target, result_type, operation.operands[0], **configuration)
 
 
-def _to_storage(module_operation: ir.Operation) -> None:
-    """Gives every quantized value its storage type."""
+def to_storage(module_operation: ir.Operation, storage_type: Callable[[ir.Type], ir.Type]) -> None:
+    """Gives every value, in place, the type in which it is stored. Constants keep their bits."""
     for value in list(values_of(module_operation)):
-        known = quantization_of(value.type)
-        if known is not None:
-            value.set_type(with_element(value.type, known.storage))
+        stored = storage_type(value.type)
+        if stored != value.type:
+            value.set_type(stored)
     for operation in operations_of(module_operation):
-        if operation.name == "stablehlo.constant":
-            _store_constant(operation)
-        elif operation.name == "func.func":
-            update_signature(operation, _storage_type)
-
-
-def _store_constant(operation: ir.Operation) -> None:
-    """Keeps the bits. The literal of an unsigned quantized constant is signless."""
-    wanted = operation.results[0].type
-    if operation.attributes["value"].type != wanted:
-        array = integers_of(operation)
-        bits = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "i" else array
-        operation.attributes["value"] = dense(bits, wanted)
+        if operation.name == "func.func":
+            old = function_type(operation)
+            types = [list(map(storage_type, types)) for types in (old.inputs, old.results)]
+            set_function_type(operation, *types)
+        elif operation.name == "stablehlo.constant":
+            wanted = operation.results[0].type
+            if not is_complex(wanted) and operation.attributes["value"].type != wanted:
+                operation.attributes["value"] = dense(bits_of(operation), wanted)
 
 
 def _storage_type(mlir_type: ir.Type) -> ir.Type:
     known = quantization_of(mlir_type)
     return mlir_type if known is None else with_element(mlir_type, known.storage)
-
-
-def update_signature(function: ir.Operation, changed: Callable[[ir.Type], ir.Type]) -> None:
-    """Changes, in place, the types of a function's arguments and results."""
-    old = function_type(function)
-    set_function_type(function, list(map(changed, old.inputs)), list(map(changed, old.results)))
 
 
 @dataclass(frozen=True)

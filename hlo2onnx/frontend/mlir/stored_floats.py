@@ -12,8 +12,8 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError
-from hlo2onnx.frontend.mlir.constants import raw_content
-from hlo2onnx.frontend.mlir.quantization import KEEPS_STORED, update_signature, with_element
+from hlo2onnx.frontend.mlir.constants import bits_of
+from hlo2onnx.frontend.mlir.quantization import KEEPS_STORED, to_storage, with_element
 from hlo2onnx.frontend.mlir.types import STORED_FLOATS, element_type, is_tensor
 from hlo2onnx.frontend.mlir.values import (
     MlirValue,
@@ -74,14 +74,7 @@ def store_floats(module_operation: ir.Operation, elements: Collection[str]) -> N
             _bitcast_by_width(operation, elements)
         elif operation.name not in _MOVES and not operation.name.startswith(_MOVING_DIALECTS):
             within.update(_wrap(operation, elements))
-    for value in list(values_of(module_operation)):
-        if _stored(value, elements):
-            value.set_type(with_element(value.type, "ui8"))
-    for operation in operations_of(module_operation):
-        if operation.name == "stablehlo.constant":
-            _store_constant(operation, elements)
-        elif operation.name == "func.func":
-            update_signature(operation, lambda mlir_type: _storage_type(mlir_type, elements))
+    to_storage(module_operation, lambda mlir_type: _storage_type(mlir_type, elements))
 
 
 def _stored(value: MlirValue, elements: Collection[str]) -> str | None:
@@ -145,7 +138,7 @@ def _in_f32(operation: ir.Operation, elements: Collection[str]) -> list[ir.Opera
         if element := _stored(value, elements):
             wide = with_element(value.type, "f32")
             if constant := constant_operation(value):
-                numbers = _bits_of(constant).view(STORED_FLOATS[element])
+                numbers = bits_of(constant).view(STORED_FLOATS[element])
                 constant.attributes["value"] = dense(numbers.astype(np.float32), wide)
             value.set_type(wide)
     return inner
@@ -173,21 +166,3 @@ def _bitcast_by_width(operation: ir.Operation, elements: Collection[str]) -> Non
         result.set_type(with_element(stored_type, "ui4"))
         with ir.InsertionPoint.after(operation), operation.location:
             replace_uses_but(result, made("convert", stored_type, result))
-
-
-# -- constants ----------------------------------------------------------------------------------
-
-
-def _store_constant(operation: ir.Operation, elements: Collection[str]) -> None:
-    element = element_type(operation.attributes["value"].type)
-    if element in elements:
-        wanted = operation.results[0].type
-        operation.attributes["value"] = dense(_bits_of(operation), wanted)
-
-
-def _bits_of(constant: ir.Operation) -> np.ndarray:
-    """The content of a constant of a stored type, as uint8 of its shape."""
-    attribute = constant.attributes["value"]
-    assert isinstance(attribute, ir.DenseElementsAttr)
-    shape = ir.RankedTensorType(attribute.type).shape
-    return np.broadcast_to(raw_content(attribute).view(np.uint8), shape)
