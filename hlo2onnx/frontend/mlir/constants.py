@@ -245,7 +245,9 @@ def raw_content(attribute: ir.DenseElementsAttr) -> np.ndarray:
 
 def bits_of(constant: ir.Operation) -> np.ndarray:
     """The bits of a constant's elements as unsigned integers, in its shape."""
-    content = raw_content(constant.attributes["value"])
+    attribute = constant.attributes["value"]
+    assert isinstance(attribute, ir.DenseElementsAttr)
+    content = raw_content(attribute)
     shape = ir.RankedTensorType(constant.results[0].type).shape
     return np.broadcast_to(content.view(f"u{content.itemsize}"), shape)
 
