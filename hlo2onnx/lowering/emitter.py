@@ -53,6 +53,7 @@ class Emitter(TargetBuilder):
         draws: The uses of generators of random bits.
         is_generator: Whether functions of the program are generators of random bits, for those
             that were called so far.
+        inner_nodes: While the handler of a plug-in runs, the nodes that handlers of other ops made.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Emitter(TargetBuilder):
         self.has_symbols = False
         self.draws: list[Draw] = []
         self.is_generator: dict[ir.Operation, bool] = {}
+        self.inner_nodes: set[oir.Node] | None = None
         self.translator: Translator
 
     def forget(self) -> None:

@@ -11,15 +11,17 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, UnsupportedOp
 from hlo2onnx.frontend.mlir.locations import Frame
 from hlo2onnx.frontend.mlir.types import TensorType, parts_of
-from hlo2onnx.ir.type_inference import RULES, infer
-from hlo2onnx.ir.values import attributes_of, rank_of
+from hlo2onnx.ir.type_inference import RULES, MissingTypesError, infer
+from hlo2onnx.ir.values import attributes_of
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import Handler, Plugin
+from hlo2onnx.options import ir_version
 
 if TYPE_CHECKING:
     from hlo2onnx.lowering.emitter import Emitter
@@ -34,23 +36,40 @@ def run_handler(handler: Handler, em: Emitter, op: Op, attributes: Mapping[str, 
         UnsupportedOp: The plug-in's handler failed, or returned something else than the values of
             the op's results. The cause is the exception that left the handler.
     """
-    plugin, first = handler.plugin, len(em.made)
-    if plugin is None:
-        return handler.function(em, op, **attributes)
+    first = len(em.made)
+    if handler.plugin is None:
+        returned = handler.function(em, op, **attributes)
+    else:
+        outer, em.inner_nodes = em.inner_nodes, set()
+        try:
+            returned = _run(handler, handler.plugin, em, op, attributes)
+        finally:
+            em.inner_nodes = outer
+    if em.inner_nodes is not None:
+        em.inner_nodes.update(em.made[first:])
+    return returned
+
+
+def _run(
+    handler: Handler, plugin: Plugin, em: Emitter, op: Op, attributes: Mapping[str, Any]
+) -> list[oir.Value]:
+    first = len(em.made)
     try:
         returned = handler.function(em, op, **attributes)
     except Exception as error:
         if not _is_mistake(error):
             raise
-        why = _explained(plugin, error)
-        raise UnsupportedOp(f"{plugin.title} {why}", f"correct it there; {_TRACEBACK}") from error
+        why, advice = _explained(plugin, error, op)
+        raise UnsupportedOp(f"{plugin.title} {why}", advice) from error
+    made = em.made[first:]
     expected = [parts_of(result.type) for result in op.results]
     if handler.form == "parts" and op.touches_complex:
         expected = [parts[:1] for parts in expected]
     try:
-        values = _checked(returned, expected, em)
-        for node in em.made[first:]:
-            _check_types(node)
+        values = _checked(returned, expected, em, made)
+        for node in made:
+            if not node.domain and node not in (em.inner_nodes or ()):
+                _check_node(node, em.opset)
     except UnsupportedOp as refusal:
         refusal.why = f"{plugin.title} {refusal.why}"
         refusal.next = plugin.advice or refusal.next
@@ -76,24 +95,41 @@ def _is_mistake(error: Exception) -> bool:
         is_other = str(type(error).__module__).startswith("hlo2onnx.")
     if is_other:
         return False
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    names = [frame.f_code.co_name for frame in frames if frame.f_globals["__name__"] == _WALKER]
+    names = _walker_functions(error)
     if "through_jax" in names:
         return "op" not in names[names.index("through_jax") :]
     return not (isinstance(error, RecursionError) and "op" in names)
 
 
-def _explained(plugin: Plugin, error: Exception) -> str:
-    """A description of an exception in a handler, with its place."""
+def _walker_functions(error: Exception) -> list[str]:
+    """The walker's methods in the traceback of a handler's exception, outermost first."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return [frame.f_code.co_name for frame in frames if frame.f_globals["__name__"] == _WALKER]
+
+
+def _explained(plugin: Plugin, error: Exception, op: Op) -> tuple[str, str]:
+    """A description of an exception in a handler, with its place, and advice."""
     lines = [
         Frame(frame.f_code.co_filename, line).source
         for frame, line in traceback.walk_tb(error.__traceback__)
         if frame.f_code.co_filename == plugin.filename
     ]
     place = f" at {lines[-1]}" if lines else ""
+    if isinstance(error, MissingTypesError):
+        why = f"made a node {error.op_type} without types={place}, and there is no type rule for it"
+        return why, (
+            "pass types= to em.op, one (onnx_ir.DataType, shape) for each output of the node:"
+            " types=[em.result_type(op).value_type] for the type of the op's result"
+        )
     kind = "" if isinstance(error, InternalError) else f"{type(error).__name__}: "
     text = next(iter(str(error).strip().splitlines()), "no message")
-    return f"failed{place}: {kind}{text}"
+    advice = "correct it there"
+    if "op" in _walker_functions(error):
+        advice = (
+            "the error is in a region or function that the handler translates: give the values"
+            " there the types of the block's arguments"
+        )
+    return f"failed{place}: {kind}{text}", f"{advice}; {_TRACEBACK}"
 
 
 # -- returned values ----------------------------------------------------------------------------
@@ -103,6 +139,7 @@ _CONTRACT = (
     " values, real and imaginary; a token has none. em.const(array) makes a constant,"
     " em.operand(op) gives the value of an operand"
 )
+_PLACES = "return outputs of nodes that em made outside of em.subgraph(...), or em.const(array)"
 _TYPES = (
     "em.result_type(op) has the type of a result; em.cast changes the element type, em.reshape and"
     " em.expand the shape"
@@ -110,13 +147,17 @@ _TYPES = (
 
 
 def _checked(
-    returned: object, expected: Sequence[Sequence[TensorType]], em: Emitter
+    returned: object,
+    expected: Sequence[Sequence[TensorType]],
+    em: Emitter,
+    made: Sequence[oir.Node],
 ) -> list[oir.Value]:
     """The values that a handler returned, in one list.
 
     Args:
         returned: One value; or a sequence of values, or of tuples with the parts of each result.
         expected: The types of the parts of each result.
+        made: The nodes that the handler made.
 
     Raises:
         UnsupportedOp: They do not fit the op's results.
@@ -133,6 +174,11 @@ def _checked(
         shown = f"({_listed(groups)})" if values else "nothing"
         raise UnsupportedOp(f"returned {count}{shown} instead of {_listed(expected)}", _CONTRACT)
     for value, wanted in zip(values, types, strict=True):
+        if not _is_placed(value, em, made):
+            raise UnsupportedOp(
+                f"returned the value {value.name}, which the graph does not compute at this place",
+                _PLACES,
+            )
         # A scalar region is applied to whole tensors: their shape is free.
         fits_shape = em.translator.context.in_scalar_region or (
             value.shape is not None and wanted.admits(tuple(value.shape))
@@ -156,6 +202,16 @@ def _flat(returned: object) -> Iterator[oir.Value]:
         raise UnsupportedOp(f"returned {kind}, not onnx_ir.Values", _CONTRACT)
 
 
+def _is_placed(value: oir.Value, em: Emitter, made: Sequence[oir.Node]) -> bool:
+    """Whether a value is visible in the graph at the op."""
+    node = value.producer()
+    if node is not None:
+        is_inside = node in made and node.graph not in (em.graph, em.main_graph)
+        return node.graph is not None and not is_inside
+    known = value.is_graph_input() or value.is_initializer()
+    return known or any(value in parts for parts in em.environment.values())
+
+
 def _listed(groups: Sequence[Sequence[oir.Value | TensorType]]) -> str:
     texts = [[_type_text(item) for item in group] for group in groups if group]
     return ", ".join(f"({', '.join(x)})" if len(x) > 1 else x[0] for x in texts) or "nothing"
@@ -169,11 +225,44 @@ def _type_text(item: oir.Value | TensorType) -> str:
     return f"tensor<{''.join(f'{dim}x' for dim in item.shape)}{item.dtype.short_name()}>"
 
 
+# -- nodes --------------------------------------------------------------------------------------
+
+
+def _check_node(node: oir.Node, opset: int) -> None:
+    """Checks a node of ONNX's own domain against the standard, and its types against its rule.
+
+    Raises:
+        UnsupportedOp: It is not valid in this opset.
+    """
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = ir_version(opset), {"": opset}
+    try:
+        onnx.checker.check_node(_message(node), context)
+    except onnx.checker.ValidationError as error:
+        raise UnsupportedOp(
+            f"made a node {node.op_type} that is not valid in opset {opset} of ONNX:"
+            f" {str(error).partition(chr(10))[0]}",
+            "give it the operands (None for an optional one) and attributes of"
+            " https://onnx.ai/onnx/operators; pass domain= for an operator of another domain",
+        ) from None
+    _check_types(node)
+    if node.op_type == "Transpose" and "perm" not in node.attributes:  # all rules read it
+        assert node.outputs[0].shape is not None
+        perm = range(len(node.outputs[0].shape))[::-1]
+        node.attributes["perm"] = oir.AttrInt64s("perm", list(perm))
+
+
+def _message(node: oir.Node) -> onnx.NodeProto:
+    """A node alone: with empty bodies, since those read values from outside."""
+    message = oir.serde.serialize_node(node)
+    for attribute in message.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            attribute.g.CopyFrom(onnx.GraphProto(name="body"))
+    return message
+
+
 def _check_types(node: oir.Node) -> None:
     """Compares the types of a node's outputs, which `types=` can give, with the inferred ones."""
-    if node.op_type == "Transpose" and "perm" not in node.attributes:  # all rules read it
-        perm = range(rank_of(node.outputs[0]))[::-1]
-        node.attributes["perm"] = oir.AttrInt64s("perm", list(perm))
     if node.op_type not in RULES:
         return
     try:

@@ -111,8 +111,9 @@ def test_wrong_values_for_a_function_of_the_program() -> None:
         return em.call(symbol, [(em.cast(em.operand(op), oir.DataType.DOUBLE),)])
 
     handles_call("acme.twice")(twice)
-    with pytest.raises(TranslationError, match=r"twice \(.*\) failed at .*DOUBLE"):
+    with pytest.raises(TranslationError, match=r"twice \(.*\) failed at .*DOUBLE") as caught:
         translate(REGION)
+    assert "in a region or function that the handler translates" in str(caught.value)
 
 
 def test_what_hlo2onnx_makes_of_a_jax_function_is_its_own() -> None:

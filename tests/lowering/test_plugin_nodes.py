@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
@@ -32,6 +34,26 @@ def types_of_one_output(em: Emitter, op: Op) -> Any:
     return em.outputs("Unique", em.operand(op), n_outputs=2, types=types)
 
 
+def unknown_operator(em: Emitter, op: Op) -> Any:
+    return em.op("Reluu", em.operand(op), types=[em.result_type(op).value_type])
+
+
+def unknown_attribute(em: Emitter, op: Op) -> Any:
+    return em.LeakyRelu(em.operand(op), beta=0.1)
+
+
+def attribute_of_another_type(em: Emitter, op: Op) -> Any:
+    return em.LeakyRelu(em.operand(op), alpha="steep")
+
+
+def without_attribute(em: Emitter, op: Op) -> Any:
+    return em.op("Cast", em.operand(op), types=[em.result_type(op).value_type])
+
+
+def without_operand(em: Emitter, op: Op) -> Any:
+    return em.op("Add", em.operand(op), types=[em.result_type(op).value_type])
+
+
 def of_another_type(em: Emitter, op: Op) -> Any:
     types = [em.result_type(op).value_type]
     return em.op("Transpose", em.operand(op), perm=(1, 0), types=types)
@@ -49,11 +71,18 @@ def misspelled(em: Emitter, op: Op) -> Any:
     return em.relu(em.operand(op))
 
 
+TYPES = "types=[em.result_type(op).value_type]"
+INVALID = "that is not valid in opset 23 of ONNX: "
 NODES = [
-    (without_types, "no type rule for Unique; make the node with types=", ""),
-    (of_another_domain, "no type rule for com.microsoft::QuickGelu; make the node", ""),
+    (without_types, "made a node Unique without types= at ", TYPES),
+    (of_another_domain, "made a node com.microsoft::QuickGelu without types= at ", TYPES),
     (type_without_shape, "types= has the entry 'f32', not one (onnx_ir.DataType, shape)", ""),
     (types_of_one_output, "types= has 1 entries for 2 outputs, not one (onnx_ir.DataType", ""),
+    (unknown_operator, f"Reluu {INVALID}No Op registered for Reluu", "pass domain="),
+    (unknown_attribute, f"LeakyRelu {INVALID}Unrecognized attribute: beta", "attributes of"),
+    (attribute_of_another_type, "alpha'. Expected: 'FLOAT', actual: 'STRING'", "attributes of"),
+    (without_attribute, f"Cast {INVALID}Required attribute 'to' is missing", "attributes of"),
+    (without_operand, f"Add {INVALID}", "has input size 1 not in range [min=2, max=2]"),
     (of_another_type, "of the type FLOAT[2,3], but it computes FLOAT[3,2]", "without types="),
     (unlike_operands, "Add(FLOAT[2,3], DOUBLE[3]): ", "correct it there"),
     (operand_of_mlir, "operand 0 is a BlockArgument, not an onnx_ir.Value", ""),
@@ -90,6 +119,19 @@ def test_operators_of_other_domains_are_imported() -> None:
         ("com.microsoft", "QuickGelu")
     ]
     np.testing.assert_allclose(made(X), X / (1 + np.exp(-2 * X)), rtol=1e-6)
+
+
+def test_nodes_of_other_handlers_are_not_its_own() -> None:
+    """A loop without a bound, and what hlo2onnx makes for opsets that ONNX has no operator in."""
+
+    def kernel(em: Emitter, op: Op) -> Any:
+        def function(x: jax.Array) -> jax.Array:
+            return jax.lax.while_loop(lambda y: jnp.sum(y) < 9, lambda y: y + 1, x)
+
+        return em.through_jax(function, em.operand(op))
+
+    handles_call("acme.kernel")(kernel)
+    np.testing.assert_array_equal(translate(program())(X - 3), X - 1)
 
 
 def test_operands_that_are_left_out() -> None:

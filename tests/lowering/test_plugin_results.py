@@ -50,6 +50,15 @@ def untyped(em: Emitter, op: Op) -> Any:
     return result
 
 
+def orphan(em: Emitter, op: Op) -> Any:
+    return oir.Value(name="y", type=oir.TensorType(oir.DataType.FLOAT), shape=oir.Shape((2, 3)))
+
+
+def of_a_subgraph(em: Emitter, op: Op) -> Any:
+    with em.subgraph([], "branch"):
+        return em.Relu(em.operand(op))
+
+
 CONTRACT = "return one onnx_ir.Value per result"
 RETURNED = [
     (nothing, "returned None, not onnx_ir.Values", CONTRACT),
@@ -66,6 +75,8 @@ RETURNED = [
     (double, "returned tensor<2x3xf64> instead of tensor<2x3xf32>", "em.cast changes the element"),
     (turned, "returned tensor<3x2xf32> instead of tensor<2x3xf32>", "em.reshape and em.expand"),
     (untyped, "returned a value without a type instead of tensor<2x3xf32>", "em.result_type(op)"),
+    (orphan, "returned the value y, which the graph does not compute at this place", "em.const"),
+    (of_a_subgraph, "which the graph does not compute at this", "outside of em.subgraph"),
 ]
 
 
