@@ -13,6 +13,7 @@ from typing import Final
 import onnx_ir as oir
 
 from hlo2onnx.ir.facts import Facts
+from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.ranges import Range, range_of_type, union
 from hlo2onnx.ir.replace import state_count
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
@@ -140,7 +141,7 @@ class LoopFacts(Facts):
             return ranges
         starts = {x: self.int_range(y) for x in states if (y := given[x]) is not None}
         ranges |= {x: known for x, known in starts.items() if known is not None}
-        counted = self._counters(node, body, states, ranges)
+        counted = self._counters(node, body, states, given, ranges)
         ranges |= counted
         states = {x: after for x, after in states.items() if x not in counted}
         for left in reversed(range(_ROUNDS)):
@@ -164,19 +165,34 @@ class LoopFacts(Facts):
         node: oir.Node,
         body: oir.Graph,
         states: Mapping[oir.Value, oir.Value],
+        given: Mapping[oir.Value, oir.Value | None],
         starts: Mapping[oir.Value, Range],
     ) -> dict[oir.Value, Range]:
         """The ranges of the states to which every trip adds the same constant."""
         found: dict[oir.Value, Range] = {}
-        trips = self._trip(node).high + 1 if node.op_type == "Loop" else _length_of_scan(node)
+        is_loop = node.op_type == "Loop"
+        trips = self._trip(node).high + 1 if is_loop else _length_of_scan(node)
+        going = body.outputs[0] if is_loop else None
+        # What the condition compares may depend on states whose ranges are not known yet.
+        within = self._assuming(body, {
+            x: starts[x] if origin(after) is x else range_of_type(dtype_of(x))
+            for x, after in states.items()
+        })  # fmt: skip
         for x, after in states.items():
             step = _step_of(x, after)
             if step is None or not trips:
                 continue
             end = step * trips
             last = Range(starts[x].low + min(end, 0), starts[x].high + max(end, 0))
+            top = last.high - max(step, 0)
+            limit = _limit_of_next(going, after, within) if step > 0 else None
+            if limit is not None:
+                begin = _limit_of_next(node.inputs[1], given[x], self)
+                most = starts[x].high if begin is None else min(starts[x].high, begin)
+                top = min(top, max(most, limit))
+                last = Range(starts[x].low, max(starts[x].high, top + step))
             if last.within(*range_of_type(dtype_of(x))):
-                found[x], self._tops[x] = last, last.high - max(step, 0)
+                found[x], self._tops[x] = last, top
         return found
 
     def _assuming(self, body: oir.Graph, ranges: Mapping[oir.Value, Range]) -> LoopFacts:
@@ -189,7 +205,35 @@ class LoopFacts(Facts):
         return inner
 
 
-# -- counters: the states to which every trip adds a constant
+# -- counters: the states to which every trip adds a constant, and what ends their loops
+
+
+def _limit_of_next(going: oir.Value | None, state: oir.Value | None, facts: Facts) -> int | None:
+    """The largest state with which a Loop goes on: one below n where it is less than n."""
+    pending, limits = [] if going is None else [going], []
+    while pending:
+        compare = pending.pop().producer()
+        if compare is None:
+            continue
+        inputs = [x for x in compare.inputs if x is not None]
+        if compare.op_type in ("And", "Identity"):
+            pending += inputs
+        elif compare.op_type in RESHAPES:  # of one element
+            pending.append(inputs[0])
+        elif compare.op_type in ("Less", "Greater"):
+            low, high = inputs if compare.op_type == "Less" else inputs[::-1]
+            known = facts.int_range(high) if state is not None and _is_same(low, state) else None
+            limits += [] if known is None else [known.high - 1]
+    return min(limits, default=None)
+
+
+def _is_same(x: oir.Value, y: oir.Value) -> bool:
+    """Whether two values are the same, or sums of the same operands."""
+    first, second = x.producer(), y.producer()
+    if x is y or first is None or second is None:
+        return x is y
+    is_sum = first.op_type == second.op_type == "Add"
+    return is_sum and all(a is b for a, b in zip(first.inputs, second.inputs, strict=True))
 
 
 def _step_of(x: oir.Value, after: oir.Value) -> int | None:

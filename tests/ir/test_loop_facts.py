@@ -51,6 +51,60 @@ def test_states(start: str, body: str, wanted: Range) -> None:
     assert result(text) == wanted
 
 
+def test_a_condition_bounds_a_counter() -> None:
+    """Without a number of trips: the body runs again only for states below 12."""
+    body = "t = Add(s, k)"
+    for compare in ("Less(t, m)", "Greater(m, t)"):
+        text = (
+            "g (bool c, bool e) => (int32 y) <int32 z = {0}, int32 k = {1}, int32 m = {12}>"
+            " {y = Loop <"
+            f"{HEAD}) {{{body} q = {compare} d = And(q, e)}}> (, c, z)}}"
+        )
+        assert result(text) == Range(0, 12)
+    text = (
+        "g (bool c) => (int32 y) <int32 z = {0}, int32 k = {1}, int32 m = {12}> {y = Loop <"
+        f"{HEAD}) {{{body} d = Less(m, t)}}> (, c, z)}}"
+    )
+    assert result(text) == I32
+
+
+@pytest.mark.parametrize(
+    ("first", "start", "wanted"),
+    [
+        ("q = Less(x, m)", "x", (Range(I32.low, I32.high), Range(I32.low, 11))),
+        ("a = Max(x, z) q = Less(a, m)", "a", (Range(0, I32.high), Range(0, 11))),
+        ("a = Clip(x, z, k15) q = Less(a, m)", "a", (Range(0, 15), Range(0, 11))),
+        ("a = Clip(x, z, k15) q = Less(a, k13)", "a", (Range(0, 15), Range(0, 12))),
+        ("a = Clip(x, z, k15) q = Less(z, a)", "a", (Range(0, 16), Range(0, 15))),
+    ],
+)
+def test_within_trips_a_counter_has_met_the_condition(
+    first: str, start: str, wanted: tuple[Range, Range]
+) -> None:
+    """So has the first state, if the condition before the loop says so."""
+    text = (
+        "g (int32 x) => (int32 y, int32[k] w) <int32 z = {0}, int32 k = {1}, int32 m = {12},"
+        f" int32 k13 = {{13}}, int32 k15 = {{15}}> {{{first} y, w = Loop <{HEAD}, int32 u)"
+        f" {{t = Add(s, k) d = Less(t, m) u = Identity(s)}}> (, q, {start})}}"
+    )
+    facts, main = facts_of(text)
+    assert tuple(facts.int_range(x) for x in main.outputs) == wanted
+
+
+@pytest.mark.parametrize(
+    ("change", "most"), [("Sub(n, k)", I32.high), ("Identity(n)", 9), ("Add(n, s)", I32.high)]
+)
+def test_a_limit_that_is_a_state(change: str, most: int) -> None:
+    """Two states that meet: the limit of one depends on the other."""
+    text = (
+        "g (bool c) => (int32 y, int32 w) <int32 z = {0}, int32 k = {1}, int32 m = {9}>"
+        " {y, w = Loop <body = step (int64 i, bool e, int32 s, int32 n)"
+        " => (bool d, int32 t, int32 u)"
+        f" {{t = Add(s, k) u = {change} d = Less(t, u)}}> (, c, z, m)}}"
+    )
+    assert result(text) == Range(0, most)
+
+
 def test_stacked_outputs_and_branches() -> None:
     text = (
         "g (bool c) => (int32[k] w) <int64 n = {4}, int32 z = {0}, int32 k = {2}> {y, w = Loop <"
