@@ -255,11 +255,23 @@ def _windows(dims: Shape, kernel: Sequence[Dim], attributes: Attributes) -> list
     return result
 
 
+@rule("GlobalAveragePool", "GlobalMaxPool")
+def _global_pool(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    shape = shape_of(x)
+    return [(dtype_of(x), (*shape[:2], *(1 for _ in shape[2:])))]
+
+
 @rule("Shape")
 def _shape(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
     rank = len(shape_of(operand(inputs, 0)))
     start, end, _ = slice(attributes.get("start", 0), attributes.get("end")).indices(rank)
     return [(oir.DataType.INT64, (max(end - start, 0),))]
+
+
+@rule("Size")
+def _size_of(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    return [(oir.DataType.INT64, ())]
 
 
 @rule("Range")
@@ -268,6 +280,14 @@ def _range(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[Value
     need(all(item is not None for item in bounds), "Range with run-time bounds; give types=")
     start, limit, delta = (item.item() for item in bounds if item is not None)
     return [(dtype_of(operand(inputs, 0)), (max(math.ceil((limit - start) / delta), 0),))]
+
+
+@rule("OneHot")
+def _one_hot(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    indices, (depth,) = operand(inputs, 0), _ints(inputs, 1, "depth")
+    shape: list[Dim] = list(shape_of(indices))
+    shape.insert(_axis(attributes.get("axis", -1), len(shape) + 1), depth)
+    return [(dtype_of(operand(inputs, 2)), tuple(shape))]
 
 
 @rule("DepthToSpace")
