@@ -147,15 +147,14 @@ def between_convolutions(w: np.ndarray, method: str, extent: int) -> Callable[[j
     return model
 
 
-@pytest.mark.parametrize("method", ["linear", "cubic", "lanczos3"])
+@pytest.mark.parametrize("method", ["cubic", "lanczos3"])
 def test_small_images_between_convolutions_are_products_without_transposes(method: str) -> None:
     found = raised(between_convolutions(image(3, 3, 4, 4), method, 16), image(2, 8, 8, 4))
     assert found == ["Conv", "Conv", "MatMul", "MatMul", "Relu", "Transpose", "Transpose"]
 
 
-@pytest.mark.parametrize("method", ["linear", "nearest"])
-def test_large_images_between_convolutions_are_resized_without_transposes(method: str) -> None:
-    found = raised(between_convolutions(image(1, 1, 2, 2), method, 128), image(1, 64, 64, 2))
+def test_large_images_between_convolutions_are_resized_without_transposes() -> None:
+    found = raised(between_convolutions(image(1, 1, 2, 2), "nearest", 128), image(1, 64, 64, 2))
     assert found == ["Conv", "Conv", "Relu", "Resize", "Transpose", "Transpose"]
 
 

@@ -12,12 +12,10 @@ from hlo2onnx.raising.rules.nn.resize import (
     NearestResize,
     RepeatToResize,
     ResizeOperator,
-    SinkTransposeResize,
 )
 from hlo2onnx.raising.rules.nn.resize_modes import (
     LINEAR,
     LINEAR_ANTIALIASED,
-    NEAREST,
     Mode,
     interpolation,
 )
@@ -270,72 +268,3 @@ def test_repeated_pixels_of_three_axes_and_other_types() -> None:
     assert not fires(build, {"x": image(3, 4, 4)}, RepeatToResize())
     integers = {"x": np.ones((2, 3, 4, 4), np.int64)}
     assert not fires(repeated, integers, RepeatToResize())
-
-
-# -- transposed operands ---------------------------------------------------------------------------
-
-
-def resized(
-    b: GraphBuilder, x: oir.Value, mode: Mode, sizes: tuple[int, ...], perm: tuple[int, ...]
-) -> oir.Value:
-    view = b.transpose(x, perm)
-    types = [(oir.DataType.FLOAT, sizes)]
-    inputs = (view, None, None, b.i64(list(sizes)))
-    return b.op("Resize", *inputs, types=types, **mode.attributes)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("mode", "before", "after", "op_type"),
-    [
-        (NEAREST, 4, 8, "Resize"),
-        (LINEAR, 8, 16, "MatMul"),
-        (LINEAR, 128, 256, "Resize"),
-        (LINEAR_ANTIALIASED, 16, 8, "Resize"),
-    ],
-)
-def test_channels_come_second(mode: Mode, before: int, after: int, op_type: str) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return resized(b, x, mode, (2, after, after, 3), (0, 2, 3, 1))
-
-    x = image(2, 3, before, before)
-    found = Rewrite(build, {"x": x}, SinkTransposeResize(), tolerance=2e-6)
-    found.gives("Transpose", *[op_type] * (1 + (op_type == "MatMul")))
-    assert found.model.graph[-1].op_type == "Transpose"
-
-
-@pytest.mark.parametrize(
-    ("shape", "sizes", "perm"),
-    [
-        ((2, 4, 4, 3), (2, 3, 8, 8), (0, 3, 1, 2)),
-        ((2, 3, 4, 4), (2, 4, 8, 3), (0, 2, 3, 1)),
-        ((3, 4, 4), (8, 8, 3), (1, 2, 0)),
-    ],
-)
-def test_other_axes_stay(
-    shape: tuple[int, ...], sizes: tuple[int, ...], perm: tuple[int, ...]
-) -> None:
-    inputs = {"x": image(*shape)}
-    assert not fires(
-        lambda b, x: resized(b, x, NEAREST, sizes, perm), inputs, SinkTransposeResize()
-    )
-
-
-@pytest.mark.parametrize("op_type", ["", "Exp"])
-def test_what_is_not_transposed_stays(op_type: str) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        y = b.op(op_type, x) if op_type else x
-        return resized(b, y, NEAREST, (2, 3, 8, 8), (0, 1, 2, 3))  # type: ignore[arg-type]
-
-    assert not fires(build, {"x": image(2, 3, 4, 4)}, SinkTransposeResize())
-
-
-def test_computed_sizes_stay() -> None:
-    def build(b: GraphBuilder, x: oir.Value, sizes: oir.Value) -> oir.Value:
-        types = [(oir.DataType.FLOAT, (2, 8, 8, 3))]
-        view = b.transpose(x, (0, 2, 3, 1))
-        made = b.op("Resize", view, None, None, sizes, types=types, **NEAREST.attributes)  # type: ignore[arg-type]
-        assert isinstance(made, oir.Value)
-        return made
-
-    inputs = {"x": image(2, 3, 4, 4), "sizes": np.array([2, 8, 8, 3])}
-    assert not fires(build, inputs, SinkTransposeResize())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import UNSIGNED, const_number, dtype_of, size_of
+from hlo2onnx.ir.values import UNSIGNED, const_number, dtype_of
 from hlo2onnx.raising.engine import Rule, need
 from hlo2onnx.raising.equations import Equation, Equations, Match, integers, one_use, runs
 from hlo2onnx.raising.match.views import is_only_for, source_of
@@ -51,18 +51,6 @@ def _rounded_down(match: Match) -> oir.Value:
         sign = b.Clip(x, *(b.scalar_like(bound, x) for bound in (-1, 0)))
         return b.BitwiseXor(b.Div(b.BitwiseXor(x, sign), match["y"]), sign)
     return b.Where(b.Less(rest, b.scalar_like(0, rest)), match["less"], match["quotient"])
-
-
-def _power_of_two(match: Match) -> None:
-    need(dtype_of(match["x"]) in UNSIGNED, "it divides other numbers", match.node)
-    divisor = const_number(match["k"])
-    is_power = isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0
-    need(is_power, "no power of two", match["k"])
-
-
-def _is_faster(match: Match) -> None:
-    size = size_of(match.node.outputs[0])
-    need(size is not None and size >= match.b.costs.many_elements, "it divides few", match.node)
 
 
 RULES: tuple[Rule, ...] = (
@@ -112,15 +100,5 @@ x.""",
         why="""JAX gives a remainder the sign of the divisor like this. Legal for integers and
 y > 0, as Mod takes the sign of the divisor.""",
         formerly=["floor-remainder"],
-    ),
-)
-
-SHIFTS: tuple[Rule, ...] = (
-    Row(
-        "shift-unsigned",
-        "x / k -> BitShift(x, log2(k), direction='RIGHT')",
-        guards=[_power_of_two, _is_faster, runs("BitShift")],
-        why="Legal for unsigned integers. Done for so many elements that it is faster.",
-        phase=5,  # rules for remainders match Div
     ),
 )

@@ -27,10 +27,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.evaluator import known_array
-from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of, static_shape
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.ir.values import dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.axis_layouts import (
     MAX_CHAIN,
     Layout,
@@ -40,13 +39,11 @@ from hlo2onnx.raising.match.axis_layouts import (
     moved,
     repeated,
 )
-from hlo2onnx.raising.match.views import RESHAPES, first, is_private, maker_of, operands
+from hlo2onnx.raising.match.views import RESHAPES, first, is_private, operands
 from hlo2onnx.raising.rules.nn.resize_modes import (
-    LINEAR,
     NEAREST,
     Mode,
     index_modes,
-    interpolation,
     is_resampling,
     layout_of_images,
     multiplications,
@@ -299,37 +296,3 @@ def _matrices(steps: dict[int, Step]) -> list[np.ndarray]:
     """The weights for each axis, in order."""
     matrices = (steps[axis].weights for axis in sorted(steps))
     return [matrix for matrix in matrices if matrix is not None]
-
-
-class SinkTransposeResize(Rule):
-    """Resize(Transpose(x)) -> Transpose(Resize(x)) where channels are second in x
-
-    Legal if the resized axes are the last two of x. Uses products of matrices if they are faster
-    than a linear Resize with channels second.
-    """
-
-    name = "sink-transpose-resize"
-    formerly = ("resize-transposed",)
-    anchors = frozenset({"Resize"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        view = first(node)
-        moved = needed(maker_of(view, "Transpose"), "its operand is not transposed", node)
-        x, perm = first(moved), list(moved.attributes["perm"].as_ints())
-        order = [perm.index(axis) for axis in range(len(perm))]
-        before, after = shape_of(x), [shape_of(node.outputs[0])[place] for place in order]
-        axes = [i for i in range(len(perm)) if before[i] != after[i]]
-        need(axes == [2, 3] and len(perm) == 4, "its channels are not second", node)
-        mode = node.attributes.get_string("mode", "nearest")
-        plain = mode == "linear" and not node.attributes.get_int("antialias", 0)
-        dims = static_shape(x)
-        if plain and dims is not None:
-            pairs = [(dims[i], *fixed([after[i]])) for i in axes]
-            if multiplications(*pairs) < b.costs.linear_resize_work:
-                weights = [interpolation(LINEAR, *pair).astype(np.float32) for pair in pairs]
-                return b.transpose(products(x, axes, weights, b), perm)
-        *rest, sizes = node.inputs[1:]
-        extents = needed(const_of(sizes), "its sizes are computed", node)
-        inputs = [x, *rest, b.const(extents[order])]
-        types = [(dtype_of(x), tuple(after))]
-        return b.transpose(b.like(node, inputs, types), perm)
