@@ -36,11 +36,6 @@ class Trips:
         return self.count or shape_of(self.stacks[0])[0]
 
     @property
-    def is_exact(self) -> bool:
-        """Whether no condition ends the loop."""
-        return not has_condition(self.loop)
-
-    @property
     def number(self) -> oir.Value:
         """The number of the trip, an int64 scalar."""
         return self.body.inputs[0]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.facts import Facts
 from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import (
     INTEGERS,
-    const_ints,
     const_number,
     const_of,
     dtype_of,
@@ -39,27 +36,6 @@ def conjuncts(condition: oir.Value) -> list[oir.Value]:
     return [part for x in operands(node) for part in conjuncts(x)]
 
 
-def _lane_conjuncts(condition: oir.Value) -> list[oir.Value]:
-    """As `conjuncts`, also of a condition that must hold in any lane for another trip.
-
-    If one of them holds in no lane, there is none.
-    """
-    source = source_of(condition, "Identity", *RESHAPES)
-    if source is None:
-        # A reduction over some axes is as true as its operand.
-        source = source_of(condition, "ReduceMax") if _is_boolean(condition) else None
-    if source is not None:
-        return _lane_conjuncts(source)
-    node = maker_of(condition, "And")
-    if node is None:
-        return [condition]
-    return [part for x in operands(node) for part in _lane_conjuncts(x)]
-
-
-def _is_boolean(x: oir.Value) -> bool:
-    return dtype_of(x) == oir.DataType.BOOL
-
-
 def counts_up(state: oir.Value, after: oir.Value) -> bool:
     """Whether a trip adds 1 to a state."""
     node = maker_of(after, "Add")
@@ -70,16 +46,8 @@ def counts_up(state: oir.Value, after: oir.Value) -> bool:
     )
 
 
-def limit_by(
-    loop: oir.Node,
-    condition: oir.Value,
-    highest: Callable[[oir.Value], float | int | None] = const_number,
-) -> int | None:
-    """After how many trips a comparison of a counter does not hold; None for other conditions.
-
-    Args:
-        highest: The largest number that the counter is compared with; None if that is unknown.
-    """
+def limit_by(loop: oir.Node, condition: oir.Value) -> int | None:
+    """After how many trips a comparison of a counter does not hold; None for other conditions."""
     body = loop.attributes["body"].as_graph()
     compare = maker_of(condition, *_COMPARISONS, *_REVERSED)
     if compare is None or compare.graph is not body:
@@ -91,7 +59,7 @@ def limit_by(
     for k, (state, after) in enumerate(zip(body.inputs[2:], body.outputs[1:], strict=False)):
         if origin(after) is not origin(counter):
             continue
-        most, first = highest(limit), _start(loop.inputs[2 + k])
+        most, first = const_number(limit), _start(loop.inputs[2 + k])
         if most is None or first is None or not counts_up(state, origin(after)):
             return None
         if dtype_of(state) not in INTEGERS and not _is_exact(dtype_of(state), first, most):
@@ -116,17 +84,3 @@ def _start(x: oir.Value | None) -> float | int | None:
         return None
     start: float | int = array.flat[0].item()
     return start if (array == start).all() else None
-
-
-def most_trips(loop: oir.Node, facts: Facts) -> int | None:
-    """The largest number of trips that a Loop can make; None if it is unknown."""
-
-    def highest(x: oir.Value) -> float | int | None:
-        number = const_number(x)
-        known = facts.int_range(x) if number is None else None
-        return number if known is None else known.high
-
-    given = const_ints(loop.inputs[0]) or ()
-    body = loop.attributes["body"].as_graph()
-    limits = [limit_by(loop, part, highest) for part in _lane_conjuncts(body.outputs[0])]
-    return min([*given, *(limit for limit in limits if limit is not None)], default=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,7 +13,6 @@ from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.values import (
     const_ints,
-    const_of,
     dtype_of,
     rank_of,
     shape_of,
@@ -171,12 +169,6 @@ class Batcher(TripRows):
         more = self._b.i64([0, *pads[:rank], 0, *pads[rank:]])
         return self._same(node, [x, more, *node.inputs[2:]])
 
-    def tile(self, node: oir.Node) -> list[oir.Value]:
-        """Tile of the axes after."""
-        self._scanned(node, 0)
-        x, _ = self._row(node)
-        return self._same(node, [x, self._b.i64([1, *_known(node)])])
-
     def merged(self, node: oir.Node) -> list[oir.Value]:
         """Conv and pooling, which have a batch axis: the trips join it."""
         self._scanned(node, 0)
@@ -196,23 +188,6 @@ class Batcher(TripRows):
         x, rank = self._row(node)
         (axis,) = _known(node)
         return self._same(node, [x, self._b.i64(axis % rank + 1)])
-
-    def elements(self, node: oir.Node) -> list[oir.Value]:
-        """GatherND of single elements at known places, from the flat row."""
-        self._scanned(node, 0)
-        x, rank = self._row(node)
-        dims = [dim for dim in shape_of(x)[1:] if isinstance(dim, int)]
-        places = const_of(node.inputs[1])
-        need(places is not None and len(dims) == rank, "its places are not known", node)
-        assert places is not None
-        is_plain = places.shape[-1] == rank and not node.attributes.get_int("batch_dims", 0)
-        need(is_plain and places.size, "it takes more than single elements", node)
-        flat = np.ravel_multi_index(tuple(np.moveaxis(places % dims, -1, 0)), dims)
-        row = self._b.reshape(x, (self._trips.count, math.prod(dims)))
-        types = [(dtype_of(x), self._target(node))]
-        return [
-            self._b.op("Gather", row, self._b.const(flat.astype(np.int64)), axis=1, types=types)
-        ]
 
 
 def _known(node: oir.Node) -> tuple[int, ...]:
@@ -234,11 +209,9 @@ _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
     "CumSum": Batcher.running,
     "Expand": Batcher.expand,
     "Gather": Batcher.gather,
-    "GatherND": Batcher.elements,
     "MatMul": Batcher.product,
     "Pad": Batcher.pad,
     "Slice": Batcher.slice,
-    "Tile": Batcher.tile,
     "Transpose": Batcher.transpose,
 }
 

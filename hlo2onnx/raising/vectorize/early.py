@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,44 +11,24 @@ from hlo2onnx.ir.code_motion import is_repeatable
 from hlo2onnx.ir.op_families import BROADCASTING
 from hlo2onnx.ir.replace import remove_makers
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
-from hlo2onnx.ir.traversal import nodes_in, reads, subgraphs
-from hlo2onnx.ir.values import INTEGERS, dtype_of, origin, shape_of, size_of
-from hlo2onnx.raising.engine import Rewriter, need, needed
-from hlo2onnx.raising.match.copies import is_speculatable, makers_within
+from hlo2onnx.ir.traversal import nodes_in, subgraphs
+from hlo2onnx.ir.values import INTEGERS, dtype_of, origin, shape_of
+from hlo2onnx.raising.engine import Rewriter
 from hlo2onnx.raising.match.counted_loop import (
     Trips,
-    counted,
-    has_condition,
     rebuilt,
     replace_value,
     separate,
 )
-from hlo2onnx.raising.match.trip_bounds import counts_up, most_trips
+from hlo2onnx.raising.match.trip_bounds import counts_up
 from hlo2onnx.raising.match.views import first, widens_row
 from hlo2onnx.raising.vectorize.batching import Batcher, batchable
 from hlo2onnx.raising.vectorize.trip_rows import MOST_TRIPS, row_bytes
 
-_FEWEST_SAVED = 8
-"""Nodes that a trip must be spared, besides the reads, if the loop may make fewer trips."""
 _PRODUCTS = frozenset({"MatMul"})
 _PARTS = frozenset({"Slice", "Split"})
 
 Values = dict[oir.Value, oir.Value]
-
-
-def bounded(b: Rewriter, loop: oir.Node) -> Trips:
-    """The parts of a Loop that makes a known number of trips, or that many at most.
-
-    Raises:
-        Refusal: The number is not known, 0, or too large for a table.
-    """
-    if not has_condition(loop):
-        return counted(loop)
-    most = needed(most_trips(loop, b.facts), "it may make any number of trips", loop)
-    need(0 < most <= min(b.costs.small_elements, MOST_TRIPS), "it may make many trips", loop)
-    trips = Trips(loop, most, loop.attributes["body"].as_graph())
-    need(not trips.rows, "nobody knows how many rows it stacks", loop)
-    return trips
 
 
 def weight(node: oir.Node) -> int:
@@ -61,10 +40,9 @@ def weight(node: oir.Node) -> int:
 
 def early_values(b: Rewriter, trips: Trips) -> Early:
     """The values of a body that depend on no state but counters."""
-    batcher, is_exact = Batcher(b, trips, _counters(b, trips)), trips.is_exact
+    batcher = Batcher(b, trips, _counters(b, trips))
     for node in nodes_in(trips.body):
-        if is_exact or (_is_cheap(b, trips, node) and _is_safe(trips, node)):
-            batchable(batcher, node)
+        batchable(batcher, node)
     return Early(b, trips, batcher.rows)
 
 
@@ -80,24 +58,6 @@ def _counters(b: Rewriter, trips: Trips) -> Values:
         and trips.count <= MOST_TRIPS
         and counts_up(state, origin(after))
     }
-
-
-def _is_cheap(b: Rewriter, trips: Trips, node: oir.Node) -> bool:
-    """Whether a table of its results takes no longer to compute than a row."""
-    draws = node.op_type == THREEFRY
-    most = b.costs.threefry_written_elements if draws else b.costs.small_elements
-    sizes = [size_of(x) for x in node.outputs]
-    return all(size is not None and size * trips.count <= most for size in sizes)
-
-
-def _is_safe(trips: Trips, node: oir.Node) -> bool:
-    """Whether a node may run for trips that the loop does not make."""
-    if is_speculatable(node):
-        return True
-    if not trips.reads_row(node) or node.inputs[0] is None:
-        return False
-    extent = shape_of(node.inputs[0])[0]
-    return isinstance(extent, int) and extent >= trips.count
 
 
 class Early:
@@ -120,9 +80,6 @@ class Early:
         b, trips = self._b, self._trips
         whole = {k: self._whole(origin(row)) for k, row in enumerate(trips.rows)}
         cut = self._cut()
-        if cut and not trips.is_exact:
-            spared = sum(map(weight, _spared(trips, cut)))
-            cut = cut if spared >= len(cut) + _FEWEST_SAVED else []
         if not cut and not any(whole.values()):
             return None
         for value in cut:
@@ -231,18 +188,6 @@ def row_of(b: Rewriter, trips: Trips, value: oir.Value, whole: oir.Value) -> oir
     types = [(dtype_of(value), shape_of(value))]
     row: oir.Value = b.op("Gather", whole, trips.number, axis=0, types=types)
     return row
-
-
-def _spared(trips: Trips, cut: Collection[oir.Value]) -> list[oir.Node]:
-    """The nodes that the body does not need if it reads these values."""
-    pending, stay = list(trips.body.outputs), set[oir.Node]()
-    while pending:
-        value = pending.pop()
-        node = value.producer()
-        if value not in cut and node is not None and node not in stay:
-            stay.add(node)
-            pending += reads(node)
-    return [node for node in makers_within(trips.body, cut) if node not in stay]
 
 
 def _is_broadcast(trips: Trips, value: oir.Value) -> bool:

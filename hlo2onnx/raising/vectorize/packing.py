@@ -25,9 +25,6 @@ MOST_PACKS = 200
 MOST_CONSTANTS = 1 << 12
 """Elements of a constant that is stored for several lanes: a limit on the size of the model."""
 
-_COMMUTATIVE = frozenset({"Add", "And", "Equal", "Mul", "Or", "Xor"})
-"""Operators whose operands may change places. Of +0 and -0, Max and Min may give the first one."""
-
 
 @dataclass(frozen=True)
 class Column:
@@ -178,13 +175,12 @@ class Packer:
         alike = len(ops) == 1 and all(attributes_of(x) == attributes_of(makers[0]) for x in makers)
         if not alike or len({len(operands(node)) for node in makers}) > 1:
             return None
-        columns = list(zip(*_aligned(makers), strict=True))
+        columns = list(zip(*map(operands, makers), strict=True))
         return self.b.like(makers[0], [self.pack(lane) for lane in columns])
 
     def _sums(self, makers: Sequence[oir.Node]) -> oir.Value:
         """x + y in some lanes and x - y in others, as x + sign * y."""
-        reference = next(node for node in makers if node.op_type == "Sub")
-        left, right = zip(*_aligned(makers, reference), strict=True)
+        left, right = zip(*map(operands, makers), strict=True)
         signs = np.array([1 if node.op_type == "Add" else -1 for node in makers])
         signs = signs.astype(dtype_of(right[0]).numpy()).reshape(-1, *(1,) * (-self.axis - 1))
         return self.b.Add(self.pack(left), self.b.Mul(self.pack(right), self.b.const(signs)))
@@ -226,39 +222,3 @@ def _cut(value: oir.Value) -> tuple[oir.Value, dict[int, int]] | None:
 
 def _fixed(dims: Sequence[object]) -> list[int]:
     return [dim for dim in dims if isinstance(dim, int)]
-
-
-def _aligned(
-    makers: Sequence[oir.Node], reference: oir.Node | None = None
-) -> list[list[oir.Value]]:
-    """The operands of each node; those of commutative ones in the order of the first."""
-    wanted = [_kind(x) for x in operands(makers[0] if reference is None else reference)]
-    found = []
-    for node in makers:
-        given = operands(node)
-        if node.op_type in _COMMUTATIVE and len(given) == 2:
-            kinds = list(map(_kind, given))
-            matches = [_likeness(*pair) for pair in zip(kinds, wanted, strict=True)]
-            swapped = [_likeness(*pair) for pair in zip(kinds[::-1], wanted, strict=True)]
-            if sum(swapped) > sum(matches):
-                given = given[::-1]
-        found.append(given)
-    return found
-
-
-_Kind = tuple[object, object, object]
-
-
-def _kind(x: oir.Value) -> _Kind:
-    """What an operand is: a constant, a column of a tensor, or the result of an operator."""
-    if x.const_value is not None:
-        return "constant", None, x
-    column = column_of(x)
-    if column is not None:
-        return "column", column.source, x
-    node = x.producer()
-    return "result", None if node is None else node.op_type, x
-
-
-def _likeness(one: _Kind, other: _Kind) -> int:
-    return sum(a == b if isinstance(a, str) else a is b for a, b in zip(one, other, strict=True))

@@ -77,7 +77,6 @@ ROWS: dict[str, Row] = {
     "take-of-the-last": lambda b, r: b.Gather(b.Abs(r), b.i64([2, 0]), axis=-1),
     "take-first": lambda b, r: b.Gather(b.Abs(r), b.i64(1)),
     "pad": lambda b, r: b.Pad(r, b.i64([1, 0, 0, 2]), b.const(np.float32(7))),
-    "tile": lambda b, r: b.Tile(r, b.i64([2, 1])),
     "running-sum": lambda b, r: b.CumSum(r, b.i64(1)),
     "running-sum-of-the-first": lambda b, r: b.CumSum(r, b.i64(-2)),
     "convolution": lambda b, r: b.op(

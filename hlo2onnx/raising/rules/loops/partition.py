@@ -10,11 +10,11 @@ import onnx_ir as oir
 from hlo2onnx.ir.traversal import replace_uses, subgraphs
 from hlo2onnx.ir.values import const_of, origin, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.match.counted_loop import Trips, rebuilt, separate
+from hlo2onnx.raising.match.counted_loop import Trips, counted, rebuilt, separate
 from hlo2onnx.raising.match.views import operands
 from hlo2onnx.raising.vectorize.chains import chain_apart
 from hlo2onnx.raising.vectorize.constant_states import constant_states
-from hlo2onnx.raising.vectorize.early import bounded, early_values
+from hlo2onnx.raising.vectorize.early import early_values
 from hlo2onnx.raising.vectorize.late import late_values
 
 
@@ -34,9 +34,8 @@ class Partition(Rule):
     - chained: a state that depends on itself alone. It gets a loop of its own, if much of the rest
       is early then: numbers are drawn at once from keys that are split in each trip.
 
-    All others stay. Legal if the number of trips is known and not 0. If it is only bounded, early
-    values may move that do not fail on any numbers: they are computed for trips that the loop does
-    not make, too. What is stacked must have the same shape in every trip.
+    All others stay. Legal if the number of trips is known and not 0. What is stacked must have the
+    same shape in every trip.
     """
 
     name = "partition-loop"
@@ -106,12 +105,10 @@ def _are_same(x: oir.Value, y: oir.Value) -> bool:
 
 def _by_trips(node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
     """The loop without early or late values, or without a chain."""
-    trips = bounded(b, node)
+    trips = counted(node)
     early = early_values(b, trips)
-    results = early.moved() or (
-        (late_values(b, trips, early.rows) or chain_apart(b, trips, early.rows))
-        if trips.is_exact
-        else None
+    results = (
+        early.moved() or late_values(b, trips, early.rows) or chain_apart(b, trips, early.rows)
     )
     if results is None:
         raise Refusal("every value depends on a state, or little would move", node)

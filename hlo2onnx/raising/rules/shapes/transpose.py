@@ -1,7 +1,7 @@
 """Transposes sink to their readers until they meet their inverse.
 
 JAX programs keep channels last, ONNX convolutions second. The Transpose after one layer cancels the
-Transpose before the next. The rule for Resize is in `nn/resize.py`.
+Transpose before the next.
 """
 
 from __future__ import annotations
