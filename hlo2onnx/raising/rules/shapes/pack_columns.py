@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as oir
@@ -10,7 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.traversal import replace_input
 from hlo2onnx.ir.values import rank_of, shape_of, size_of, static_shape
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
 from hlo2onnx.raising.vectorize.packing import Lanes, Packer, elements_before
 
@@ -22,10 +22,9 @@ class PackColumns(Rule):
     """Concat(a0 * b1 - a1 * b0, a1 * b2 - a2 * b1, ...) -> a * b[1, 2, 0] - a[1, 2, 0] * b
 
     Legal as each component is computed by the same operators in the same order. x - y in one
-    component and x + y in another are x + sign * y. Components that follow each other may be a part
-    of the Concat. Done if fewer nodes run, and gathering the columns takes less than the nodes that
-    are saved. Components that others read are split off the vector. Cross products, products of
-    quaternions, and rotations are written like this.
+    component and x + y in another are x + sign * y. Done if fewer nodes run, and gathering the
+    columns takes less than the nodes that are saved. Components that others read are split off the
+    vector. Cross products, products of quaternions, and rotations are written like this.
     """
 
     name = "pack-columns"
@@ -33,50 +32,23 @@ class PackColumns(Rule):
     phase = 2
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        parts, rank = operands(node), rank_of(node.outputs[0])
+        lanes, rank = tuple(operands(node)), rank_of(node.outputs[0])
         axis = node.attributes["axis"].as_int() % rank - rank
-        runs = list(_runs(parts, axis))
-        need(runs, "the parts are not computed alike, or have several columns", node)
-        for run in runs[:-1]:
-            try:
-                return _pack_run(b, node, run, axis)
-            except Refusal:
-                continue
-        return _pack_run(b, node, runs[-1], axis)
-
-
-def _pack_run(b: Rewriter, node: oir.Node, run: range, axis: int) -> oir.Value:
-    """A Concat whose parts in a run are one vector.
-
-    Raises:
-        Refusal: The parts do not fit together, or it saves nothing.
-    """
-    lanes = tuple(operands(node)[run.start : run.stop])
-    pack = _packed(b, node, run, axis)
-    need(pack.saved > 0, "it would have more nodes", node)
-    per_node = b.costs.joined_elements_per_node
-    need(pack.copied <= pack.saved * per_node, "it would gather more", node)
-    packed, made, others = pack.packed, pack.made, pack.others
-    if others:
-        _move_before(node, [user for _, (user, _) in others], made, pack.read)
-        sizes = b.i64([1] * len(lanes))
-        with b.after(made[-1]):
-            split = b.outputs("Split", packed, sizes, axis=axis, n_outputs=len(lanes))
-        for lane, (user, index) in others:
-            replace_input(user, index, split[lanes.index(lane)])
-    parts = operands(node)
-    return b.concat([*parts[: run.start], packed, *parts[run.stop :]], axis)
-
-
-def _runs(parts: Sequence[oir.Value], axis: int) -> Iterator[range]:
-    """Consecutive columns that may be computed alike: all parts of a Concat, or some of them."""
-    start = 0
-    for place in range(1, len(parts) + 1):
-        if place < len(parts) and _may_be_alike(parts[start], parts[place], axis):
-            continue
-        if place - start > 1 and _may_be_alike(parts[start], parts[start], axis):
-            yield range(start, place)
-        start = place
+        are_alike = len(lanes) > 1 and all(_may_be_alike(lanes[0], x, axis) for x in lanes)
+        need(are_alike, "the parts are not computed alike, or have several columns", node)
+        pack = _packed(b, node, lanes, axis)
+        need(pack.saved > 0, "it would have more nodes", node)
+        per_node = b.costs.joined_elements_per_node
+        need(pack.copied <= pack.saved * per_node, "it would gather more", node)
+        packed, made, others = pack.packed, pack.made, pack.others
+        if others:
+            _move_before(node, [user for _, (user, _) in others], made, pack.read)
+            sizes = b.i64([1] * len(lanes))
+            with b.after(made[-1]):
+                split = b.outputs("Split", packed, sizes, axis=axis, n_outputs=len(lanes))
+            for lane, (user, index) in others:
+                replace_input(user, index, split[lanes.index(lane)])
+        return packed
 
 
 def _may_be_alike(one: oir.Value, other: oir.Value, axis: int) -> bool:
@@ -118,16 +90,12 @@ class _Pack:
         return sum(size_of(x) or 0 for one in copies for x in one.outputs)
 
 
-def _packed(b: Rewriter, node: oir.Node, run: range, axis: int) -> _Pack:
-    """The vector of some parts of a Concat.
+def _packed(b: Rewriter, node: oir.Node, lanes: Lanes, axis: int) -> _Pack:
+    """The vector of the parts of a Concat.
 
     Raises:
         Refusal: The lanes do not fit together.
     """
-    parts = operands(node)
-    lanes = tuple(parts[run.start : run.stop])
-    shape = list(shape_of(node.outputs[0]))
-    shape[axis] = len(lanes)
     packer, results = _packer(b, lanes, axis)
     packed = packer.pack(results)
     dims = shape_of(packed)
@@ -135,19 +103,14 @@ def _packed(b: Rewriter, node: oir.Node, run: range, axis: int) -> _Pack:
     need(is_whole, "all parts are equal", node)
     before = elements_before(node.outputs[0], axis)
     need(elements_before(packed, packer.axis) == before, "axes would change their order", node)
-    packed = b.reshape(packed, shape)
+    packed = b.reshape(packed, shape_of(node.outputs[0]))
     need(packer.read.isdisjoint(lanes), "a part is an operand of another", node)
     made = _living(b, packed)
     tried = set(b.made).difference(made)
-    gone = _dead(node, run, tried)
-    unneeded = (gone | tried) - {node}
-    others = [
-        (lane, use)
-        for lane in lanes
-        for use in lane.uses()
-        if use[0] not in unneeded and not (use[0] is node and use[1] in run)
-    ]
-    saved = len(gone) - len(made) - bool(others) - (len(run) < len(parts))
+    gone = _dead(node, tried)
+    unneeded = gone | tried
+    others = [(lane, use) for lane in lanes for use in lane.uses() if use[0] not in unneeded]
+    saved = len(gone) - len(made) - bool(others)
     return _Pack(packed, made, packer.read, others, saved)
 
 
@@ -185,17 +148,15 @@ def _living(b: Rewriter, packed: oir.Value) -> list[oir.Node]:
     return [node for node in b.made if node in found]
 
 
-def _dead(concat: oir.Node, run: range, tried: set[oir.Node]) -> set[oir.Node]:
-    """The nodes that nothing needs without some parts of a Concat, and the Concat.
+def _dead(concat: oir.Node, tried: set[oir.Node]) -> set[oir.Node]:
+    """The nodes that nothing needs without a Concat, and the Concat.
 
-    Other readers get these parts from elsewhere.
+    Other readers get its parts from elsewhere.
 
     Args:
         tried: New nodes that nothing needs.
     """
-    parts = operands(concat)
-    replaced = set(parts[run.start : run.stop])
-    kept = {*parts[: run.start], *parts[run.stop :]} - replaced
+    replaced = set(operands(concat))
     gone, pending = {concat}, list(replaced)
     while pending:
         maker = pending.pop().producer()
@@ -203,7 +164,6 @@ def _dead(concat: oir.Node, run: range, tried: set[oir.Node]) -> set[oir.Node]:
             maker is not None
             and maker not in gone
             and maker.graph is concat.graph
-            and kept.isdisjoint(maker.outputs)
             and _is_dead(maker, gone | tried, replaced)
         ):
             gone.add(maker)
