@@ -95,7 +95,6 @@ RULES: tuple[Rule, ...] = (
     depth_to_space.DepthToSpaceOperator(),
     fold_into_conv.FoldScaleIntoConv(),
     fold_into_conv.FoldBiasIntoConv(),
-    convolution.FoldPadIntoConv(),
     convolution.ConvToMatMul(),
     pool_gradient.PoolingGradient(),
     batch_normalization.BatchNormalization(),
