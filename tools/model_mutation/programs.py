@@ -228,21 +228,9 @@ def translated(name: str) -> hlo2onnx.OnnxProgram:
         KeyError: There is no such program.
     """
     if build := PROGRAMS.get(name):
-        return translated_function(*build())
+        function, arguments = build()
+        return hlo2onnx.translate(jax.jit(function).lower(*arguments))
     path = EXAMPLES / f"{name}.mlir"
     if not path.exists():
         raise KeyError(f"no program {name}")
-    return _translated(path)
-
-
-def translated_function(
-    function: Callable[..., Any], arguments: tuple[Any, ...]
-) -> hlo2onnx.OnnxProgram:
-    """A JAX function as a model."""
-    return _translated(jax.jit(function).lower(*arguments))
-
-
-def _translated(source: Any) -> hlo2onnx.OnnxProgram:
-    program = hlo2onnx.translate(source)
-    assert isinstance(program, hlo2onnx.OnnxProgram)
-    return program
+    return hlo2onnx.translate(path)
