@@ -227,10 +227,11 @@ def translated(name: str) -> hlo2onnx.OnnxProgram:
     Raises:
         KeyError: There is no such program.
     """
+    source: Any = EXAMPLES / f"{name}.mlir"
     if build := PROGRAMS.get(name):
         function, arguments = build()
-        return hlo2onnx.translate(jax.jit(function).lower(*arguments))
-    path = EXAMPLES / f"{name}.mlir"
-    if not path.exists():
+        source = jax.jit(function).lower(*arguments)
+    elif not source.exists():
         raise KeyError(f"no program {name}")
-    return hlo2onnx.translate(path)
+    program: hlo2onnx.OnnxProgram = hlo2onnx.translate(source)
+    return program
