@@ -40,35 +40,6 @@ def linen_half_decoder() -> Built:
     return lambda x: model.apply(params, x), (x,)
 
 
-@program("flax")
-def nnx_unet_step() -> Built:
-    """Flax NNX: a small convolutional network with batch norm and dropout, a training step."""
-    import optax
-    from flax import nnx
-
-    class Network(nnx.Module):
-        def __init__(self, rngs):
-            self.down = nnx.Conv(3, 8, (3, 3), strides=2, use_bias=False, rngs=rngs)
-            self.norm = nnx.BatchNorm(8, rngs=rngs)
-            self.drop = nnx.Dropout(0.2, rngs=rngs)
-            self.up = nnx.ConvTranspose(8, 3, (3, 3), strides=2, rngs=rngs)
-
-        def __call__(self, x):
-            return self.up(self.drop(nnx.silu(self.norm(self.down(x)))))
-
-    model = Network(nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param)
-    graph, state = nnx.split((model, optimizer))
-
-    def step(state, x):
-        model, optimizer = nnx.merge(graph, state)
-        loss, gradient = nnx.value_and_grad(lambda m: jnp.mean((m(x) - x) ** 2))(model)
-        optimizer.update(model, gradient)
-        return loss, nnx.state((model, optimizer))
-
-    return step, (state, normal(2, 8, 8, 3))
-
-
 @program("dm-haiku", tolerance=3e-5, reason="XLA itself is 1.4e-5 off an evaluation in f64")
 def haiku_resnet() -> Built:
     """Haiku: ResNet-18 on a 32² image, inference."""

@@ -160,21 +160,6 @@ def interpax_splines() -> Built:
 
 
 @program("ott-jax")
-def ott_sinkhorn() -> Built:
-    """Sinkhorn's algorithm between two point clouds, with the cost's gradient."""
-    from ott.geometry import pointcloud
-    from ott.problems.linear import linear_problem
-    from ott.solvers.linear import sinkhorn
-
-    def cost(x, y):
-        geometry = pointcloud.PointCloud(x, y, epsilon=0.1)
-        solver = sinkhorn.Sinkhorn(max_iterations=200, threshold=1e-2)
-        return solver(linear_problem.LinearProblem(geometry)).reg_ot_cost
-
-    return jax.value_and_grad(cost), (normal(24, 2), normal(20, 2, seed=1) + 1)
-
-
-@program("ott-jax")
 def ott_sorting() -> Built:
     """Soft sorting, ranking and quantiles."""
     from ott.tools import soft_sort

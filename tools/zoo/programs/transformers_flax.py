@@ -23,29 +23,6 @@ def transformers_bert() -> Built:
 
 
 @program("transformers")
-def transformers_wav2vec2() -> Built:
-    """Transformers (Flax): Wav2Vec2 on a short wave."""
-    import transformers
-
-    config = transformers.Wav2Vec2Config(
-        vocab_size=16,
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        intermediate_size=32,
-        conv_dim=(16, 16),
-        conv_stride=(5, 4),
-        conv_kernel=(10, 8),
-        num_conv_pos_embeddings=16,
-        num_conv_pos_embedding_groups=4,
-        do_stable_layer_norm=True,
-        feat_extract_norm="layer",
-    )
-    model = transformers.FlaxWav2Vec2ForCTC(config, input_shape=(1, 400), seed=0)
-    return lambda p, x: model(x, params=p).logits, (model.params, normal(1, 400))
-
-
-@program("transformers")
 def transformers_generate() -> Built:
     """Transformers (Flax): GPT-2 generates six tokens greedily, with its cache."""
     import transformers
