@@ -9,7 +9,7 @@ import onnx
 from tools import ROOT
 from tools.interop.checks import TOOLS, Given
 from tools.interop.known import REASONS
-from tools.interop.worker import problem, run
+from tools.interop.run import problem, run
 
 PAGE = ROOT / "docs" / "interoperability.md"
 GRAPH = """<ir_version: 10, opset_import: ["": 23]>

@@ -170,21 +170,13 @@ TOOLS = {
         Tool("onnx.reference", "onnx", _reference, 1e-3),
         Tool("onnxslim", "onnxslim", _made_by("onnxslim", "slim"), 1e-3),
         Tool("onnxsim", "onnxsim", _made_by("onnxsim", "simplify"), 1e-3),
-        Tool(
-            "onnxconverter_common.float16",
-            "onnxconverter-common",
-            _half("onnxconverter_common"),
-            None,
-        ),
-        Tool(
-            "onnxruntime.transformers.float16",
-            "onnxruntime",
-            _half("onnxruntime.transformers"),
-            None,
-        ),
+        Tool("onnxconverter_common.float16", "onnxconverter-common",
+             _half("onnxconverter_common"), None),
+        Tool("onnxruntime.transformers.float16", "onnxruntime",
+             _half("onnxruntime.transformers"), None),
         Tool("onnxruntime.quantization", "onnxruntime", _quantize, None),
     )
-}
+}  # fmt: skip
 
 
 def fault(tool: Tool, found: Arrays, expected: Arrays) -> str:
