@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 STATUSES: dict[str, str] = {
     "pass": "every output agrees with XLA",
@@ -72,18 +70,6 @@ class Outcome:
     def line(self) -> str:
         """Status and reason."""
         return f"{self.status}: {self.reason}" if self.reason else self.status
-
-    @classmethod
-    def from_json(cls, answer: Mapping[str, Any]) -> Outcome:
-        """The outcome a worker sent.
-
-        Raises:
-            ValueError: It has no known status.
-        """
-        outcome = cls(**answer)
-        if outcome.status not in STATUSES:
-            raise ValueError(f"{outcome.name} has the unknown status {outcome.status!r}")
-        return outcome
 
 
 def one_line(text: str, length: int = REASON_LENGTH) -> str:
