@@ -33,12 +33,10 @@ class Case:
     Attributes:
         name: Its full name, unique.
         group: Its group, most often the name of a JAX primitive.
-        dtype: Its element type ("f32"; "ui8" is "u8"); "" if it names none.
     """
 
     name: str
     group: str
-    dtype: str
 
 
 @dataclass(frozen=True)
