@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import json
 import os
-import selectors
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing import Pipe
 from typing import Any
 
 from tools import environment
@@ -34,7 +31,10 @@ class WorkerHangs(Exception):  # noqa: N818
 
 
 class Worker:
-    """A child process that answers each line of JSON with one.
+    """A child process that answers each request with an object.
+
+    Args:
+        command: How it is started; it gets the number of its end of a pipe as another argument.
 
     Raises:
         WorkerDied, WorkerHangs: It does not start.
@@ -42,15 +42,16 @@ class Worker:
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (until close)
+        self._pipe, theirs = Pipe()
         self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            [*command, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdout=self._log,
             stderr=self._log,
             # XLA and ORT bring their own threads; XLA's notes about the machine are noise here.
             env=environment(TF_CPP_MIN_LOG_LEVEL="3", JAX_PLATFORMS="cpu"),
         )
-        self._pending = b""
+        theirs.close()
         self.served = 0
         try:
             self._receive(START_SECONDS)
@@ -65,11 +66,9 @@ class Worker:
             WorkerDied: The process died of it.
             WorkerHangs: It did not answer in time, and has been killed.
         """
-        assert self._process.stdin is not None
         self.served += 1
         try:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
+            self._pipe.send(request)
         except BrokenPipeError:
             raise WorkerDied(self._how_it_ended()) from None
         return self._receive(timeout)
@@ -78,27 +77,17 @@ class Worker:
         """Ends the process."""
         self._process.kill()
         self._process.wait()
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdout.close()
-        with contextlib.suppress(BrokenPipeError):  # what is unwritten has no reader any more
-            self._process.stdin.close()
+        self._pipe.close()
         self._log.close()
 
     def _receive(self, timeout: float) -> Any:
-        assert self._process.stdout is not None
-        end = time.monotonic() + timeout
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._pending:
-                if not selector.select(max(0.0, end - time.monotonic())):
-                    self._process.kill()
-                    raise WorkerHangs(f"no answer in {timeout:g} s")
-                chunk = os.read(self._process.stdout.fileno(), 1 << 16)
-                if not chunk:
-                    raise WorkerDied(self._how_it_ended())
-                self._pending += chunk
-        line, _, self._pending = self._pending.partition(b"\n")
-        return json.loads(line)
+        if not self._pipe.poll(timeout):
+            self._process.kill()
+            raise WorkerHangs(f"no answer in {timeout:g} s")
+        try:
+            return self._pipe.recv()
+        except (EOFError, ConnectionResetError):
+            raise WorkerDied(self._how_it_ended()) from None
 
     def _how_it_ended(self) -> str:
         code = self._process.wait()
@@ -125,7 +114,7 @@ class _Lane:
         """
         self._worker = self._worker or Worker(self._command)
         try:
-            outcome = Outcome(**self._worker.ask(request, self._timeout))
+            outcome = self._worker.ask(request, self._timeout)
             is_spent = self._worker.served >= self._recycle
         except (WorkerDied, WorkerHangs) as end:
             outcome, is_spent = _lost(request["case"], end), True
