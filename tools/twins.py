@@ -1,11 +1,68 @@
-"""Sequence models in PyTorch, equal to examples/gpt2_prefill.py, gpt2_decode.py, decoder.py and
-lstm.py."""
+"""Writes twins: models of examples/ written in PyTorch and exported by torch.onnx.
+
+    python -m tools.twins DIR gpt2_prefill        writes DIR/gpt2_prefill.onnx
+
+It needs torch and onnxscript, and does not import hlo2onnx. `python -m tools.bench twins` compares
+our models with them: the same architecture in the same runtime.
+"""
 
 from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
+
+from tools import command_line
+
+Twin = tuple[nn.Module, tuple[Any, ...]]
+
+GPT2 = {"layers": 6, "width": 384, "heads": 6, "tokens": 128, "vocab": 512}
+OPSET = 23
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions around which the input is added back."""
+
+    def __init__(self, inputs: int, channels: int, stride: int) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(
+            nn.Conv2d(inputs, channels, 3, stride, padding=1, bias=False),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=1, bias=False),
+            nn.BatchNorm2d(channels),
+        )
+        self.skip: nn.Module = nn.Identity()
+        if inputs != channels or stride != 1:
+            self.skip = nn.Sequential(
+                nn.Conv2d(inputs, channels, 1, stride, bias=False), nn.BatchNorm2d(channels)
+            )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.relu(self.skip(x) + self.inner(x))
+
+
+def resnet18(channels: int = 64, classes: int = 1000) -> nn.Module:
+    """ResNet-18; images ``[batch, 3, height, width]`` to ``[batch, classes]``."""
+    layers: list[nn.Module] = [
+        nn.Conv2d(3, channels, 7, 2, padding=3, bias=False),
+        nn.BatchNorm2d(channels),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, padding=1),
+    ]
+    inputs = channels
+    for stage in range(4):
+        outputs = channels * 2**stage
+        for block in range(2):
+            layers.append(ResidualBlock(inputs, outputs, 2 if stage > 0 and block == 0 else 1))
+            inputs = outputs
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes)]
+    return nn.Sequential(*layers)
 
 
 class Gpt2Block(nn.Module):
@@ -81,61 +138,6 @@ class Gpt2Decode(Gpt2):
         return self.logits(x), updated
 
 
-class DecoderBlock(nn.Module):
-    """RMSNorm, rotary embedding, grouped-query attention and SwiGLU, as in Llama."""
-
-    def __init__(self, width: int, heads: int, kv_heads: int) -> None:
-        super().__init__()
-        self.features, inner = width // heads, 8 * width // 3
-        self.attention_norm = nn.RMSNorm(width, eps=1e-6)
-        self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, kv_heads * self.features, bias=False)
-        self.value = nn.Linear(width, kv_heads * self.features, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
-        self.mlp_norm = nn.RMSNorm(width, eps=1e-6)
-        self.gate = nn.Linear(width, inner, bias=False)
-        self.up = nn.Linear(width, inner, bias=False)
-        self.down = nn.Linear(inner, width, bias=False)
-
-    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        normed = self.attention_norm(x)
-        heads = (*x.shape[:2], -1, self.features)
-        query, key, value = (
-            projection(normed).reshape(heads).transpose(1, 2)
-            for projection in (self.query, self.key, self.value)
-        )
-        query, key = rotary(query, cos, sin), rotary(key, cos, sin)
-        mixed = functional.scaled_dot_product_attention(
-            query, key, value, is_causal=True, enable_gqa=True
-        )
-        x = x + self.out(mixed.transpose(1, 2).reshape(x.shape))
-        normed = self.mlp_norm(x)
-        return x + self.down(functional.silu(self.gate(normed)) * self.up(normed))
-
-
-def rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat([-second, first], dim=-1) * sin
-
-
-class Decoder(nn.Module):
-    """Decoder blocks on embedded tokens; the rotary tables are buffers."""
-
-    def __init__(self, layers: int, width: int, heads: int, kv_heads: int, tokens: int) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList([DecoderBlock(width, heads, kv_heads) for _ in range(layers)])
-        features = width // heads
-        frequencies = 10000.0 ** (-torch.arange(0, features, 2) / features)
-        angles = torch.arange(tokens)[:, None] * frequencies
-        self.register_buffer("cos", torch.cat([angles, angles], dim=-1).cos())
-        self.register_buffer("sin", torch.cat([angles, angles], dim=-1).sin())
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for block in self.blocks:
-            x = block(x, self.cos, self.sin)
-        return x
-
-
 class Tagger(nn.Module):
     """Two layers of LSTM and scores for the labels of each step; ``[batch, steps, features]``."""
 
@@ -146,3 +148,40 @@ class Tagger(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.scores(self.recurrent(x)[0])
+
+
+def _decode() -> Twin:
+    layers, heads = GPT2["layers"], GPT2["heads"]
+    shape = (1, heads, GPT2["tokens"] - 1, GPT2["width"] // heads)
+    caches = [(torch.randn(shape), torch.randn(shape)) for _ in range(layers)]
+    return Gpt2Decode(**GPT2), (torch.tensor([[3]]), torch.tensor(64), caches)
+
+
+TWINS: dict[str, Callable[[], Twin]] = {
+    "resnet18": lambda: (resnet18(), (torch.randn(1, 3, 224, 224),)),
+    "gpt2_prefill": lambda: (Gpt2(**GPT2), (torch.randint(0, GPT2["vocab"], (1, 128)),)),
+    "gpt2_decode": _decode,
+    "lstm": lambda: (Tagger(width=128, features=64, labels=16), (torch.randn(4, 256, 64),)),
+}
+"""What builds each twin and the arguments to export it with, by the name of our example."""
+
+
+def main() -> int:
+    """Writes one twin as one file with its weights inside."""
+    parser = command_line("twins", __doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("name", choices=TWINS)
+    given = parser.parse_args()
+    torch.manual_seed(0)
+    model, args = TWINS[given.name]()
+    program = torch.onnx.export(
+        model.eval(), args, dynamo=True, optimize=True, opset_version=OPSET, verbose=False
+    )
+    if program is None:
+        raise RuntimeError(f"torch.onnx exports no program for {given.name}")
+    program.save(given.folder / f"{given.name}.onnx", external_data=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
