@@ -65,8 +65,8 @@ class Runs:
 
         Args:
             options: `symbolic`: whether leading dimensions are symbolic in what is translated;
-                `runtime`, `target` and `environments`: where the model runs, see
-                `tools.conformance.running`. All requests of a process name the same runtime.
+                `runtime`: where the model runs, see `running.place_of`. All requests of a process
+                name the same one.
         """
         harness = self._harnesses[name]
         limits = [
@@ -79,7 +79,7 @@ class Runs:
         self._count += 1
         if self._count % CLEAR_EVERY == 0:
             jax.clear_caches()
-        self._place = self._place or place_of(options)
+        self._place = self._place or place_of(options.get("runtime", ""))
         case = _Case(harness, self._place)
         try:
             return self._outcome(case, bool(options.get("symbolic")))
