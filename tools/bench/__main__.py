@@ -66,8 +66,7 @@ def row(group: str, name: str) -> dict[str, str]:
 def row_of_process(group: str, name: str) -> dict[str, str]:
     """The figures of a benchmark, measured in a process of its own; none where it fails."""
     command = [sys.executable, "-m", "tools.bench", "--row", f"{group}/{name}"]
-    variables = environment(JAX_PLATFORMS="cpu")
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=variables)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment())
     found: dict[str, str] = json.loads(done.stdout.splitlines()[-1]) if not done.returncode else {}
     return found
 
