@@ -30,7 +30,6 @@ from tools.conformance.known import judge, read_known, side_of, vanished
 from tools.conformance.outcome import STATUSES, Case, Outcome
 from tools.conformance.pool import Pool, list_cases
 from tools.conformance.sets import chosen
-from tools.probe.environments import CACHE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,7 +67,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--every", type=int, default=1, metavar="K", help="each K-th case of each group only")
     add("--case", metavar="NAME", help="one case (or an fnmatch pattern), verbosely")
     add("--runtime", default="", metavar="NAME[=TARGET]", help="as for tools.probe")
-    add("--environments", default=str(CACHE), metavar="DIR", help="of runtimes (%(default)s)")
     add("--symbolic", action="store_true", help="make leading dimensions symbolic where JAX can")
     add("--jobs", type=int, default=2, metavar="N", help="worker processes")
     add("--timeout", type=float, default=60.0, metavar="S", help="seconds for a case")
@@ -89,7 +87,6 @@ def _run(cases: Sequence[Case], options: argparse.Namespace) -> dict[str, Outcom
         runtime, _, target = options.runtime.partition("=")
         request = {"symbolic": options.symbolic, "runtime": runtime}
         request["target"] = target or runtime.partition("@")[0]
-        request["environments"] = options.environments
         futures = pool.submit([case.name for case in cases], request)
         outcomes: dict[str, Outcome] = {}
         passed = 0

@@ -65,8 +65,8 @@ class Runs:
 
         Args:
             options: `symbolic`: whether leading dimensions are symbolic in what is translated;
-                `runtime`, `target` and `environments`: where the model runs, see
-                `tools.conformance.running`. All requests of a process name the same runtime.
+                `runtime` and `target`: where the model runs, see `tools.conformance.running`. All
+                requests of a process name the same runtime.
         """
         harness = self._harnesses[name]
         limits = [

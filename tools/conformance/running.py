@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -58,7 +57,7 @@ class Ported(OtherRuntime):
 
 def place_of(options: Mapping[str, str]) -> Place:
     """The place that the options of a request name: `runtime`, a name of `tools.probe` such as
-    "ort-web@1.30", `target` and `environments`; `HERE` without them.
+    "ort-web@1.30", and `target`; `HERE` without them.
 
     Raises:
         StartError: The runtime does not start.
@@ -67,7 +66,7 @@ def place_of(options: Mapping[str, str]) -> Place:
     if not options.get("runtime"):
         return HERE
     name = Name.parsed(options["runtime"])
-    process = start(name, Path(options["environments"]), SECONDS)
+    process = start(name, seconds=SECONDS)
     levels = (True, False) if KINDS[name.kind].has_levels else (True,)
     return Place(options["target"], Ported(process, "the runtime", levels))
 
