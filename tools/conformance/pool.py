@@ -49,7 +49,7 @@ class Worker:
             stdout=self._log,
             stderr=self._log,
             # XLA and ORT bring their own threads; XLA's notes about the machine are noise here.
-            env=environment(TF_CPP_MIN_LOG_LEVEL="3", JAX_PLATFORMS="cpu"),
+            env=environment(TF_CPP_MIN_LOG_LEVEL="3"),
         )
         theirs.close()
         self.served = 0

@@ -26,7 +26,6 @@ SECONDS = 600
 ERROR_LENGTH = 2_000
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 
 @dataclass
