@@ -196,19 +196,9 @@ def random_numbers() -> Built:
 
 PROGRAMS: Mapping[str, Callable[[], Built]] = {
     f"small_{build.__name__}": build
-    for build in (
-        indexing,
-        integers,
-        casts,
-        activations,
-        sorting,
-        control_flow,
-        images,
-        lower_precision,
-        complex_numbers,
-        random_numbers,
-    )
-}
+    for build in (indexing, integers, casts, activations, sorting, control_flow, images,
+                  lower_precision, complex_numbers, random_numbers)
+}  # fmt: skip
 """By name."""
 
 LARGE = frozenset({"resnet18", "mobilenet", "unet", "gpt2_prefill", "gpt2_decode"})
