@@ -15,6 +15,7 @@ from hlo2onnx.verify.judge import Judge
 from hlo2onnx.verify.runners import Candidate, OtherRuntime
 from hlo2onnx.verify.settings import Settings
 from tools import EXAMPLES, ROOT
+from tools.conformance.outcome import one_line
 
 RIGHT, INEXACT, WRONG, REFUSED = "right", "inexact", "wrong", "refused"
 SMALL = 1e-3
@@ -94,6 +95,5 @@ def _differences(found: Verification) -> str:
     return f"{worst.name} {worst.dtype}{list(worst.shape)} is off by {worst.max_rel:.1e}"
 
 
-def _in_a_line(text: str, length: int = 300) -> str:
-    line = " ".join(text.replace(str(ROOT), "").split())
-    return line if len(line) <= length else f"{line[:length]}…"
+def _in_a_line(text: str) -> str:
+    return one_line(text.replace(str(ROOT), ""), 300)
