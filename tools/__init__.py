@@ -50,7 +50,7 @@ def write_page(path: Path, text: str) -> None:
 
 
 def environment(*folders: Path, **variables: str) -> dict[str, str]:
-    """The environment of a child process that imports the project's packages.
+    """The environment of a child process that imports the project's packages; JAX has the CPU only.
 
     Args:
         folders: Further folders to import from, after the root.
@@ -58,7 +58,7 @@ def environment(*folders: Path, **variables: str) -> dict[str, str]:
     """
     given = filter(None, [os.environ.get("PYTHONPATH")])
     path = os.pathsep.join([*map(str, (ROOT, *folders)), *given])
-    return {**os.environ, **variables, "PYTHONPATH": path}
+    return {**os.environ, "JAX_PLATFORMS": "cpu", **variables, "PYTHONPATH": path}
 
 
 def run_module(

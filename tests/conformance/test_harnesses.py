@@ -1,8 +1,6 @@
 """JAX's own harnesses: every case passes but for those in known_failures.txt, which all fail.
 
     HLO2ONNX_CONFORMANCE_EVERY=10   each 10th case of each group only
-    HLO2ONNX_CONFORMANCE_SET=linalg one of the sets of tools/conformance/sets.py, "all"
-                                    by default
     HLO2ONNX_CONFORMANCE_JOBS=4     worker processes, 2 by default
 
 A sample checks the lines of known_failures.txt for its own cases only.
@@ -20,7 +18,7 @@ import pytest
 from tools.conformance.known import judge, read_known, side_of, vanished
 from tools.conformance.outcome import Outcome
 from tools.conformance.pool import Pool, list_cases
-from tools.conformance.sets import FAMILIES, SETS, chosen
+from tools.conformance.sets import FAMILIES, chosen
 
 KNOWN = Path(__file__).parent / "known_failures.txt"
 GROUPS = [
@@ -35,12 +33,11 @@ class Suite:
 
     def __init__(self, jobs: int) -> None:
         every = int(os.environ.get("HLO2ONNX_CONFORMANCE_EVERY", "1"))
-        groups = SETS[os.environ.get("HLO2ONNX_CONFORMANCE_SET", "all")]
         self.cases, self.version = list_cases()
         self.known = read_known(KNOWN, side_of(self.version))
         self.pool = Pool(jobs)
         self._selected: dict[str, list[str]] = {}
-        for case in chosen(self.cases, groups, every=every):
+        for case in chosen(self.cases, every=every):
             self._selected.setdefault(case.group, []).append(case.name)
         self._futures: dict[str, list[Future[Outcome]]] = {}
 

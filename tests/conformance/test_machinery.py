@@ -96,12 +96,7 @@ def test_closing_cancels_what_is_queued() -> None:
 
 
 def test_the_list_of_cases() -> None:
-    assert list_cases(FAKE) == ([Case("noise", "a", "f32"), Case("other", "b", "")], "0.10.2")
-
-
-def test_unknown_statuses_are_refused() -> None:
-    with pytest.raises(ValueError, match="unknown status 'fine'"):
-        Outcome.from_json({"name": "x", "status": "fine"})
+    assert list_cases(FAKE) == ([Case("noise", "a"), Case("other", "b")], "0.10.2")
 
 
 # --- known failures -----------------------------------------------------------------------------
@@ -148,18 +143,15 @@ def test_the_file_only_shrinks() -> None:
 # --- selections ---------------------------------------------------------------------------------
 
 CASES = [
-    Case(f"{group}_{dtype}_{index}", group, dtype)
+    Case(f"{group}_{index}", group)
     for group in ("add", "dot_general", "gather")
-    for dtype in ("f32", "u8", "")
-    for index in range(4)
+    for index in range(12)
 ]
 
 
-def test_groups_and_dtypes_select() -> None:
-    found = chosen(CASES, ("add", "dot_*"), ("f32",))
-    assert {(case.group, case.dtype) for case in found} == {
-        (group, dtype) for group in ("add", "dot_general") for dtype in ("f32", "")
-    }
+def test_patterns_select_groups() -> None:
+    found = chosen(CASES, ("add", "dot_*"))
+    assert {case.group for case in found} == {"add", "dot_general"}
 
 
 def test_samples_take_from_every_group() -> None:
@@ -171,7 +163,7 @@ def test_samples_take_from_every_group() -> None:
 
 
 def test_tables() -> None:
-    cases = [Case("a1", "a", ""), Case("a2", "a", ""), Case("b1", "b", ""), Case("b2", "b", "")]
+    cases = [Case("a1", "a"), Case("a2", "a"), Case("b1", "b"), Case("b2", "b")]
     outcomes = {
         "a1": Outcome("a1", "pass"),
         "a2": Outcome("a2", "refused", "x.y: no 3; z.w: no handler"),
@@ -230,9 +222,6 @@ def test_every_group_of_harnesses_is_in_a_family() -> None:
     assert len(set(names)) == len(names) > 7000
     new = {"exp2", "log2"} if side_of(version) == SIDES[0] else set()
     assert {case.group for case in cases} == set(" ".join(FAMILIES.values()).split()) - new
-    assert {case.dtype for case in cases} <= {"bf16", "bool", "c64", "c128"} | {
-        f"{kind}{bits}" for kind in "fiu" for bits in (8, 16, 32, 64)
-    }
     assert chosen(cases) == sorted(cases, key=lambda case: (case.group, case.name))
 
 

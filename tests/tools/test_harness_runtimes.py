@@ -38,15 +38,15 @@ def test_types_that_a_runtime_does_not_take_are_cast() -> None:
 
 
 def test_places() -> None:
-    assert place_of({"runtime": ""}) is HERE
+    assert place_of("") is HERE
     with pytest.raises(ValueError, match="there is no runtime tpu"):
-        place_of({"runtime": "tpu", "target": "onnx", "environments": "unused"})
-    place = place_of({"runtime": "reference", "target": "onnx", "environments": "unused"})
+        place_of("tpu=onnx")
+    place = place_of("reference=onnx")
     assert (place.target, place.runner.levels) == ("onnx", (True,))
 
 
 def test_a_model_in_another_process() -> None:
-    place = place_of({"runtime": "ort-cpu", "target": "ort-cpu@1.31", "environments": "unused"})
+    place = place_of("ort-cpu=ort-cpu@1.31")
     assert (place.target, place.runner.levels) == ("ort-cpu@1.31", (True, False))
 
     def run(text: str, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:

@@ -17,10 +17,9 @@ from jax import Array, lax
 import hlo2onnx
 from hlo2onnx.ir.values import const_number
 from hlo2onnx.raising.rules import RULES
-from tools.rules import page, zoo_worker
-from tools.rules.collect import examples, measure_zoo
-from tools.rules.measure import Measured, Saving, measure, node_runs
-from tools.rules.record import Collection, Witness, load, matters
+from tools.rules import page
+from tools.rules.measure import Measured, Saving, main, measure, node_runs
+from tools.rules.record import Collection, Witness, examples, load, matters, measure_zoo
 from tools.zoo.program import PROGRAMS, Program
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
@@ -129,7 +128,7 @@ def test_programs_of_the_zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(PROGRAMS, "mine", Program("mine", "jax", lambda: (softmax, (X,))))
     path = tmp_path / "found.json"
     monkeypatch.setattr(sys, "argv", ["", "mine", str(path), "softmax"])
-    zoo_worker.main()
+    main()
     found: dict[str, Any] = json.loads(path.read_text())
     assert (found["fired"]["softmax"], found["saved"]) == (1, {"softmax": asdict(Saving(8, 8))})
     with pytest.raises(KeyError):

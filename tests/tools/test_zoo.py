@@ -9,8 +9,7 @@ import pytest
 from tools.zoo.environments import ENVIRONMENTS, environment_of
 from tools.zoo.page import write_page
 from tools.zoo.program import PROGRAMS, load_all, program
-from tools.zoo.run import run_one
-from tools.zoo.worker import Result
+from tools.zoo.worker import Result, run_one
 
 
 def test_the_zoo_is_large() -> None:
@@ -63,14 +62,14 @@ def test_a_process_that_does_not_end_is_ended(tmp_path: Path) -> None:
 
 def test_the_page_keeps_earlier_results(tmp_path: Path) -> None:
     load_all()
-    first = Result("pgx_go", "1.0", "0.12", "done", True, "", 9, 5, 1.0, 0.0, 2e-3, 1e-3)
+    first = Result("pgx_go", "1.0", "0.12", "done", True, "", 5, 1.0, 0.0, 2e-3, 1e-3)
     write_page([first, Result("pgx_chess", stage="verify", error="ORT says\nno")], tmp_path)
     write_page(
         [Result("brax_reacher_spring", "2", "0.12", "done", True, ort=1e-3, xla=1e-3)], tmp_path
     )
-    write_page([Result("pgx_go", "1.0", "0.12", "done", True, verified=3.25)], tmp_path)
+    write_page([Result("pgx_go", "1.0", "0.12", "done", True, seconds=3.25)], tmp_path)
     text = (tmp_path / "zoo.md").read_text()
     assert "2 of 3 programs are right, of 2 packages" in text
     assert "| pgx | 1.0 | 0.12 |" in text
-    assert "| 3.2 | 0.0e+00 | 2.000 | 1.000 | 2.00 |" in text
+    assert "| 3.25 | 0.0e+00 | 2.000 | 1.000 | 2.00 |" in text
     assert "* `pgx_chess`: verify: ORT says\n" in text

@@ -6,7 +6,6 @@ import pytest
 
 from tools import example_names
 from tools.interop.checks import TOOLS
-from tools.interop.known import REASONS, reason_of
 from tools.interop.run import apply
 
 
@@ -15,6 +14,6 @@ from tools.interop.run import apply
 def test_tools(program: str) -> None:
     """Those that are not installed are left out. A known failure that is none any more fails."""
     found = {tool: text for tool, text in apply(program, list(TOOLS)).items() if text != "skipped"}
-    assert not {t: text for t, text in found.items() if text and not reason_of(t, program, text)}
-    known = {reason.tool for reason in REASONS if program in reason.programs.split()}
-    assert not [tool for tool in known & found.keys() if not found[tool]]
+    failing = {tool: text for tool, text in found.items() if text}
+    known = {tool for tool in found if program in TOOLS[tool].fails.split()}
+    assert failing.keys() == known, failing

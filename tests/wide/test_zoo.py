@@ -11,7 +11,7 @@ import pytest
 
 from tools.zoo.environments import Environment, make
 from tools.zoo.program import load_all
-from tools.zoo.run import run_one
+from tools.zoo.worker import run_one
 
 GIVEN = os.environ.get("HLO2ONNX_ZOO")
 """The interpreter of an environment that has the packages; without it the test makes one."""

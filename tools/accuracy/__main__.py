@@ -47,10 +47,10 @@ def note_of(measured: Measurement) -> str:
     return "" if measured.is_close else known or "NO REASON KNOWN"
 
 
-def lines(names: Sequence[str], dtypes: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def lines(names: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """The lines of the table, and whether every large error has a reason."""
     for name in names:
-        for dtype in dtypes:
+        for dtype in DTYPES:
             measured = measure(FUNCTIONS[name], np.dtype(dtype))
             yield line(measured), measured.is_close or (name, dtype) in NOTES
 
@@ -58,18 +58,17 @@ def lines(names: Sequence[str], dtypes: Sequence[str]) -> Iterator[tuple[str, bo
 def main() -> int:
     parser = command_line("accuracy", __doc__)
     parser.add_argument("--only", default="*", help="patterns of functions, with commas")
-    parser.add_argument("--dtypes", default=",".join(DTYPES), help="element types, with commas")
     parser.add_argument("--write", action="store_true", help=f"write {TABLE.name}")
     options = parser.parse_args()
-    if options.write and (options.only, options.dtypes) != ("*", ",".join(DTYPES)):
-        parser.error("--write is of all functions and types")
+    if options.write and options.only != "*":
+        parser.error("--write is of all functions")
 
     patterns = options.only.split(",")
     names = [n for n in sorted(FUNCTIONS) if any(fnmatchcase(n, p) for p in patterns)]
     head = HEAD.format(runtime=onnxruntime.__version__, jax=jax.__version__)
     print(head)
     table, good = [head], True
-    for text, is_good in lines(names, options.dtypes.split(",")):
+    for text, is_good in lines(names):
         print(text, flush=True)
         table.append(text)
         good &= is_good

@@ -8,9 +8,9 @@
 
 ONNX Runtime and XLA take turns in blocks of calls. A pause comes before each block, because the
 threads of an idle session spin for a while. Figures are medians. XLA's time varies by tens of
-percent between runs, so compare only ratios of one run. twins has networks in PyTorch in place of
-XLA, decompositions has residuals as well, calls the microseconds beside `session.run`, and memory
-the peak with gigabytes of weights. The exit code is 1 if a program fails or is unlike XLA.
+percent between runs, so compare only ratios of one run. decompositions has residuals as well, calls
+the microseconds beside `session.run`, and memory the peak with gigabytes of weights. The exit code
+is 1 if a program fails or is unlike XLA.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tools.bench.benchmark import Benchmark
 from tools.bench.page import line, mean_ratio, write
 
 GROUPS = (
-    *("dense", "twins", "large_arrays", "linear_algebra", "decompositions", "random_draws"),
+    *("dense", "large_arrays", "linear_algebra", "decompositions", "random_draws"),
     *("calls", "memory"),
 )
 """Modules with BENCHMARKS and perhaps COLUMNS, a PAGE and a function `measure` of their own."""
@@ -66,8 +66,7 @@ def row(group: str, name: str) -> dict[str, str]:
 def row_of_process(group: str, name: str) -> dict[str, str]:
     """The figures of a benchmark, measured in a process of its own; none where it fails."""
     command = [sys.executable, "-m", "tools.bench", "--row", f"{group}/{name}"]
-    variables = environment(JAX_PLATFORMS="cpu")
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=variables)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment())
     found: dict[str, str] = json.loads(done.stdout.splitlines()[-1]) if not done.returncode else {}
     return found
 

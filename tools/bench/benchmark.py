@@ -6,8 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 Built = tuple[Callable[..., Any], tuple[Any, ...]]
 """A function and its arguments."""
+Maker = Callable[[], Any]
+"""Makes an argument."""
 
 
 @dataclass(frozen=True)
@@ -25,3 +29,23 @@ class Benchmark:
     build: Callable[[], Any]
     goal: float | None = None
     binds: bool = False
+
+
+def row(title: str, goal: float | None, function: Callable[..., Any], *makers: Maker) -> Benchmark:
+    """A function of arguments that are made when it is measured."""
+    return Benchmark(title, lambda: (function, tuple(make() for make in makers)), goal)
+
+
+def floats(*shape: int, seed: int = 0) -> Maker:
+    """Makes normal f32 numbers."""
+    return lambda: np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def uniform(high: float, *shape: int, seed: int = 3) -> Maker:
+    """Makes f32 numbers between 0 and another one."""
+    return lambda: np.random.default_rng(seed).uniform(0, high, shape).astype(np.float32)
+
+
+def integers(low: int, high: int, *shape: int, seed: int = 1) -> Maker:
+    """Makes i32 numbers in [low, high)."""
+    return lambda: np.random.default_rng(seed).integers(low, high, shape).astype(np.int32)

@@ -2,7 +2,6 @@
 
 The residual is the distance of the factors' product from the matrix. The defect is the distance of
 the unitary factors from orthogonality. Both are multiples of n * eps (and of the matrix' norm).
-The error of U V^T, of a matrix of condition 1e5, is a multiple of that of XLA's.
 """
 
 from __future__ import annotations
@@ -24,12 +23,7 @@ from tools.bench.timing import medians
 Arrays = Sequence[np.ndarray]
 
 PAGE = "linear_algebra.md"
-COLUMNS = (
-    *("ours ms", "XLA ms", "ours / XLA", "residual", "defect", "polar"),
-    *("nodes", "translation s"),
-)
-MATRICES = 5
-"""Of which the median error of the polar factor is taken."""
+COLUMNS = ("ours ms", "XLA ms", "ours / XLA", "residual", "defect", "nodes", "translation s")
 
 
 @dataclass(frozen=True)
@@ -41,14 +35,12 @@ class Decomposition:
         product: What the results multiply to, which should be the (permuted) matrix: gives both.
         matrix: Makes its argument from a random square matrix.
         unitary: Those of the results that should be unitary.
-        polar: What the results of a nearly singular matrix give as its polar factor.
     """
 
     function: Callable[..., Any]
     product: Callable[[np.ndarray, Arrays], tuple[np.ndarray, np.ndarray]]
     matrix: Callable[[np.ndarray], np.ndarray] = lambda a: a
     unitary: Callable[[Arrays], Arrays] = lambda results: []
-    polar: Callable[[Arrays], np.ndarray] | None = None
 
 
 def _definite(a: np.ndarray) -> np.ndarray:
@@ -81,7 +73,6 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
         jnp.linalg.svd,
         lambda a, factors: (factors[0] * factors[1] @ factors[2], a),
         unitary=lambda factors: [factors[0], factors[2].T],
-        polar=lambda factors: factors[0] @ factors[2],
     ),
     "eig": Decomposition(
         jnp.linalg.eig, lambda a, factors: (a @ factors[1], factors[1] * factors[0])
@@ -126,45 +117,12 @@ def measure(benchmark: Benchmark) -> dict[str, str]:
     product, matrix = item.product(a.astype(np.float64), results)
     residual = np.linalg.norm(product - matrix) / (unit * np.linalg.norm(matrix))
     defects = [np.linalg.norm(q.T @ q - np.eye(q.shape[1])) / unit for q in item.unitary(results)]
-    polar = item.polar and _polar_error(item.polar, [program, compiled], size, dtype)
     return {
         "ours ms": f"{1e3 * ours:.2f}",
         "XLA ms": f"{1e3 * xla:.2f}",
         "ours / XLA": f"{ours / xla:.1f}",
         "residual": f"{residual:.2f}",
         "defect": f"{max(defects, default=0.0):.2f}",
-        "polar": "" if polar is None else f"{polar:.2f}",
         "nodes": f"{program.report.nodes.total()}",
         "translation s": f"{seconds:.2f}",
     }
-
-
-def _polar_error(
-    polar: Callable[[Arrays], np.ndarray],
-    calls: Sequence[Callable[[np.ndarray], Any]],
-    size: int,
-    dtype: str,
-) -> float:
-    """The error of the polar factor of the first call in multiples of that of the second."""
-    ratios = []
-    for seed in range(MATRICES):
-        normal = np.random.default_rng(seed).normal(size=(2, size, size))
-        q, p = np.linalg.qr(normal)[0]
-        a = (q * np.geomspace(1, 1e-5, size) @ p.T).astype(dtype)
-        exact = _polar_factor(a)
-        results = ([np.asarray(x, np.longdouble) for x in call(a)] for call in calls)
-        ours, xla = (abs(polar(factors) - exact).max() for factors in results)
-        ratios.append(ours / xla)
-    return float(np.median(ratios))
-
-
-def _polar_factor(a: np.ndarray) -> np.ndarray:
-    """U V^T: rotations of NumPy's U in long double make U^T A V symmetric."""
-    factors = np.linalg.svd(a.astype(np.float64))
-    u, s, v = (np.asarray(x, np.longdouble) for x in factors)
-    for _ in range(3):
-        u, v = (x @ (3 * np.eye(len(a)) - x.T @ x) / 2 for x in (u, v))
-        product = u.T @ a @ v.T
-        u += u @ ((product - product.T) / np.add.outer(s, s))
-    exact: np.ndarray = u @ v
-    return exact

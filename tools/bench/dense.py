@@ -100,30 +100,19 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "resnet18": Benchmark("ResNet-18, NHWC, 224²", example("resnet18", size=224)),
     "mobilenet": Benchmark("MobileNet-like, swish, 128²", example("mobilenet", size=128)),
     "vit": Benchmark("ViT-S/16, 6 layers", example("vit", layers=6, width=384, heads=6, size=224)),
-    "gpt2_prefill": Benchmark(
-        "GPT-2 prefill, 6 × 384, 128 tokens",
-        example("gpt2_prefill", **GPT2),
-        binds=True,
-    ),
-    "gpt2_decode": Benchmark(
-        "its decode step with a KV cache", example("gpt2_decode", **GPT2), binds=True
-    ),
-    "decoder": Benchmark(
-        "rotary/RMSNorm/GQA/SwiGLU, 4 × 512, 64 tokens",
-        example("decoder", layers=4, width=512, tokens=64),
-    ),
-    "lstm": Benchmark(
-        "LSTM, 256 steps, batch 4, width 128",
-        example("lstm", steps=256, batch=4, width=128),
-        binds=True,
-    ),
+    "gpt2_prefill": Benchmark("GPT-2 prefill, 6 × 384, 128 tokens",
+                              example("gpt2_prefill", **GPT2), binds=True),
+    "gpt2_decode": Benchmark("its decode step with a KV cache",
+                             example("gpt2_decode", **GPT2), binds=True),
+    "decoder": Benchmark("rotary/RMSNorm/GQA/SwiGLU, 4 × 512, 64 tokens",
+                         example("decoder", layers=4, width=512, tokens=64)),
+    "lstm": Benchmark("LSTM, 256 steps, batch 4, width 128",
+                      example("lstm", steps=256, batch=4, width=128), binds=True),
     "unet": Benchmark("U-Net, 64²", example("unet", size=64)),
-    "mlp": Benchmark(
-        "RL policy, MLP 512/256/128", example("mlp", hidden=(512, 256, 128)), goal=0.4
-    ),
-    "rk4": Benchmark("RK4, Lorenz (64, 3), 1,000 steps", example("rk4", steps=1000), goal=28),
-    "sod": Benchmark("Sod tube, 256 cells, 200 steps", example("sod", frames=1, steps=200), goal=8),
-    "training_step": Benchmark("CNN training step, 28², batch 32", training_step, goal=1.2),
-    "draws": Benchmark("20 draws of 8 × 1,000, 64² normals", draws, goal=3),
-    "search": Benchmark("64 × 512 distances, sorted, summed", search, goal=1.2),
-}
+    "mlp": Benchmark("RL policy, MLP 512/256/128", example("mlp", hidden=(512, 256, 128)), 0.4),
+    "rk4": Benchmark("RK4, Lorenz (64, 3), 1,000 steps", example("rk4", steps=1000), 28),
+    "sod": Benchmark("Sod tube, 256 cells, 200 steps", example("sod", frames=1, steps=200), 8),
+    "training_step": Benchmark("CNN training step, 28², batch 32", training_step, 1.2),
+    "draws": Benchmark("20 draws of 8 × 1,000, 64² normals", draws, 3),
+    "search": Benchmark("64 × 512 distances, sorted, summed", search, 1.2),
+}  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import jax
@@ -11,173 +11,86 @@ import numpy as np
 from jax import lax
 from jax.scipy import ndimage, special
 
-from tools.bench.benchmark import Benchmark, Built
+from tools.bench.benchmark import Benchmark, Maker, floats, integers, row, uniform
 
 Array = jax.Array
 SIDE = 512
+SUM = partial(jax.ops.segment_sum, num_segments=1000)
+MAX = partial(jax.ops.segment_max, num_segments=1000)
 
 
-def floats(*shape: int, seed: int = 0) -> np.ndarray:
-    """Normal f32 numbers."""
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def integers(high: int, *shape: int, seed: int = 1) -> np.ndarray:
-    """i32 numbers in [0, high)."""
-    return np.random.default_rng(seed).integers(0, high, shape).astype(np.int32)
-
-
-def segments(reduction: Callable[..., Array], rows: int, width: int = 16) -> Built:
-    """Rows reduced into 1,000 segments."""
-    return partial(reduction, num_segments=1000), (floats(rows, width), integers(1000, rows))
-
-
-def scatter_add(count: int) -> Built:
+def scatter_add(image: Array, i: Array, j: Array, values: Array) -> Array:
     """Scalars added at random places of an image."""
-
-    def add(image: Array, i: Array, j: Array, values: Array) -> Array:
-        return image.at[i, j].add(values)
-
-    places = (integers(SIDE, count), integers(SIDE, count, seed=2))
-    return add, (floats(SIDE, SIDE), *places, floats(count))
+    return image.at[i, j].add(values)
 
 
-def scatter_set(rows: int) -> Built:
+def scatter_set(table: Array, i: Array, values: Array) -> Array:
     """Rows written in order; the last one that names a place stays."""
-
-    def write(table: Array, i: Array, values: Array) -> Array:
-        return table.at[i].set(values)
-
-    return write, (floats(1000, 16), integers(1000, rows), floats(rows, 16))
+    return table.at[i].set(values)
 
 
-def bincount(count: int) -> Built:
-    """Integers counted in 1,000 bins."""
-    return partial(jnp.bincount, length=1000), (integers(1000, count),)
+def convolution(x: Array, kernel: Array) -> Array:
+    """A convolution, NHWC."""
+    form = ("NHWC", "HWIO", "NHWC")
+    return lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=form)
 
 
-def histogram(count: int) -> Built:
-    """Floats counted in 100 bins."""
-    return lambda x: jnp.histogram(x, 100, (-4, 4)), (floats(count),)
-
-
-def unique(count: int) -> Built:
-    """The distinct values of integers."""
-    return lambda x: jnp.unique(x, size=1000, fill_value=0), (integers(1000, count),)
-
-
-def gather_pairs(count: int) -> Built:
-    """Scalars at random places of an image."""
-    places = (integers(SIDE, count), integers(SIDE, count, seed=2))
-    return lambda image, i, j: image[i, j], (floats(SIDE, SIDE), *places)
-
-
-def map_coordinates(count: int) -> Built:
-    """Linear interpolation of an image."""
-    places = np.random.default_rng(3).uniform(0, SIDE - 1, (2, count)).astype(np.float32)
-    return lambda x, places: ndimage.map_coordinates(x, places, 1), (floats(SIDE, SIDE), places)
-
-
-def interp(count: int) -> Built:
-    """Linear interpolation of a curve of 1,000 points."""
-    known = np.linspace(0, 1, 1000).astype(np.float32)
-    at = np.random.default_rng(3).uniform(0, 1, count).astype(np.float32)
-    return jnp.interp, (at, known, floats(1000))
-
-
-def sort(count: int) -> Built:
-    """Integers in order."""
-    return jnp.sort, (np.random.default_rng(0).integers(-(2**31), 2**31, count).astype(np.int32),)
-
-
-def matmul_of_integers(size: int) -> Built:
-    """A product of i32 matrices."""
-    return jnp.matmul, (integers(1000, size, size), integers(1000, size, size, seed=2))
-
-
-def rfft2(size: int) -> Built:
-    """The Fourier transform of a real image."""
-    return jnp.fft.rfft2, (floats(size, size),)
-
-
-def draw(sampler: Callable[..., Array], count: int) -> Built:
-    """Random numbers of one key."""
-    return lambda key: sampler(key, shape=(count,)), (jax.random.PRNGKey(0),)
-
-
-def matvecs(count: int) -> Built:
-    """Products of 8 × 8 matrices and vectors."""
-    return lambda a, x: jnp.einsum("bij,bj->bi", a, x), (floats(count, 8, 8), floats(count, 8))
-
-
-def convolution(size: int) -> Built:
-    """A 3 × 3 convolution of 64 channels, NHWC."""
-
-    def convolve(x: Array, kernel: Array) -> Array:
-        form = ("NHWC", "HWIO", "NHWC")
-        return lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=form)
-
-    return convolve, (floats(1, size, size, 64), floats(3, 3, 64, 64))
-
-
-def special_functions(count: int) -> Built:
+def special_functions(x: Array) -> Array:
     """gammaln, i0e and erfinv of one array."""
-
-    def values(x: Array) -> Array:
-        return special.gammaln(1 + x) + special.i0e(x) + special.erfinv(x)
-
-    return values, (np.random.default_rng(0).uniform(0, 1, count).astype(np.float32),)
+    return special.gammaln(1 + x) + special.i0e(x) + special.erfinv(x)
 
 
-_SEGMENTS = {
-    "segment_sum_10k": Benchmark(
-        "segment_sum of 10⁴ × 16", partial(segments, jax.ops.segment_sum, 10**4), 1.5
-    ),
-    "segment_sum_100k": Benchmark(
-        "segment_sum of 10⁵ × 16", partial(segments, jax.ops.segment_sum, 10**5), 1.0
-    ),
-    "segment_sum_1m": Benchmark(
-        "segment_sum of 10⁶ × 16", partial(segments, jax.ops.segment_sum, 10**6), 0.4
-    ),
-    "segment_max_100k": Benchmark(
-        "segment_max of 10⁵ × 16", partial(segments, jax.ops.segment_max, 10**5), 2.0
-    ),
-}
-_SCATTERS = {
-    "scatter_add_100k": Benchmark("10⁵ scalars added to 512²", partial(scatter_add, 10**5), 2.0),
-    "scatter_add_1m": Benchmark("10⁶ scalars added to 512²", partial(scatter_add, 10**6), 2.0),
-    "scatter_set_100k": Benchmark("10⁵ × 16 written in order", partial(scatter_set, 10**5), 1.5),
-    "bincount_1m": Benchmark("bincount of 10⁶", partial(bincount, 10**6), 3.0),
-    "histogram_100k": Benchmark("histogram of 10⁵", partial(histogram, 10**5), 3.0),
-    "unique_100k": Benchmark("unique of 10⁵", partial(unique, 10**5), 1.0),
-}
-_GATHERS = {
-    "gather_pairs_1m": Benchmark("10⁶ pairs gathered from 512²", partial(gather_pairs, 10**6), 2.0),
-    "map_coordinates_1m": Benchmark("map_coordinates of 10⁶", partial(map_coordinates, 10**6), 3.0),
-    "interp_1m": Benchmark("interp of 10⁶", partial(interp, 10**6), 2.0),
-    "sort_1m": Benchmark("sort of 10⁶ i32", partial(sort, 10**6), 1.5),
-}
-_ARITHMETIC = {
-    "matmul_i32_256": Benchmark("i32 matmul, 256²", partial(matmul_of_integers, 256), 1.5),
-    "rfft2_512": Benchmark("rfft2 of 512²", partial(rfft2, 512), 1.3),
-    "rfft2_1000": Benchmark("rfft2 of 1,000²", partial(rfft2, 1000), 1.3),
-    "matvecs_10k": Benchmark("10⁴ products of 8 × 8 and 8", partial(matvecs, 10**4), 1.0),
-    "convolution_56": Benchmark("3 × 3 convolution, NHWC, 56² × 64", partial(convolution, 56), 1.1),
-    "special_100k": Benchmark(
-        "gammaln, i0e, erfinv of 10⁵", partial(special_functions, 10**5), 4.0
-    ),
-}
-_RANDOM = {
-    "uniform_1m": Benchmark("uniform, 10⁶", partial(draw, jax.random.uniform, 10**6), 2.5),
-    "normal_1m": Benchmark("normal, 10⁶", partial(draw, jax.random.normal, 10**6), 2.5),
-    "gamma_100k": Benchmark(
-        "gamma, 10⁵", partial(draw, partial(jax.random.gamma, a=2.5), 10**5), 3.0
-    ),
-}
+def interpolation(image: Array, places: Array) -> Array:
+    """Linear interpolation of an image."""
+    return ndimage.map_coordinates(image, places, 1)
+
+
+def segments(rows: int) -> tuple[Maker, ...]:
+    """Make rows, and the segment of each."""
+    return floats(rows, 16), integers(0, 1000, rows)
+
+
+def places(count: int) -> tuple[Maker, ...]:
+    """Make a row and a column of the image for each of so many scalars."""
+    return integers(0, SIDE, count), integers(0, SIDE, count, seed=2)
+
+
+IMAGE, KEY = floats(SIDE, SIDE), lambda: jax.random.PRNGKey(0)
 BENCHMARKS: Mapping[str, Benchmark] = {
-    **_SEGMENTS,
-    **_SCATTERS,
-    **_GATHERS,
-    **_ARITHMETIC,
-    **_RANDOM,
-}
+    "segment_sum_10k": row("segment_sum of 10⁴ × 16", 1.5, SUM, *segments(10**4)),
+    "segment_sum_100k": row("segment_sum of 10⁵ × 16", 1.0, SUM, *segments(10**5)),
+    "segment_sum_1m": row("segment_sum of 10⁶ × 16", 0.4, SUM, *segments(10**6)),
+    "segment_max_100k": row("segment_max of 10⁵ × 16", 2.0, MAX, *segments(10**5)),
+    "scatter_add_100k": row("10⁵ scalars added to 512²", 2.0, scatter_add,
+                            IMAGE, *places(10**5), floats(10**5)),
+    "scatter_add_1m": row("10⁶ scalars added to 512²", 2.0, scatter_add,
+                          IMAGE, *places(10**6), floats(10**6)),
+    "scatter_set_100k": row("10⁵ × 16 written in order", 1.5, scatter_set,
+                            floats(1000, 16), *segments(10**5)[::-1]),
+    "bincount_1m": row("bincount of 10⁶", 3.0, partial(jnp.bincount, length=1000),
+                       integers(0, 1000, 10**6)),
+    "histogram_100k": row("histogram of 10⁵", 3.0, lambda x: jnp.histogram(x, 100, (-4, 4)),
+                          floats(10**5)),
+    "unique_100k": row("unique of 10⁵", 1.0, lambda x: jnp.unique(x, size=1000, fill_value=0),
+                       integers(0, 1000, 10**5)),
+    "gather_pairs_1m": row("10⁶ pairs gathered from 512²", 2.0, lambda x, i, j: x[i, j],
+                           IMAGE, *places(10**6)),
+    "map_coordinates_1m": row("map_coordinates of 10⁶", 3.0, interpolation,
+                              IMAGE, uniform(SIDE - 1, 2, 10**6)),
+    "interp_1m": row("interp of 10⁶", 2.0, jnp.interp,
+                     uniform(1, 10**6), lambda: np.linspace(0, 1, 1000, dtype="f4"), floats(1000)),
+    "sort_1m": row("sort of 10⁶ i32", 1.5, jnp.sort, integers(-(2**31), 2**31, 10**6, seed=0)),
+    "matmul_i32_256": row("i32 matmul, 256²", 1.5, jnp.matmul,
+                          integers(0, 1000, 256, 256), integers(0, 1000, 256, 256, seed=2)),
+    "rfft2_512": row("rfft2 of 512²", 1.3, jnp.fft.rfft2, IMAGE),
+    "rfft2_1000": row("rfft2 of 1,000²", 1.3, jnp.fft.rfft2, floats(1000, 1000)),
+    "matvecs_10k": row("10⁴ products of 8 × 8 and 8", 1.0, partial(jnp.einsum, "bij,bj->bi"),
+                       floats(10**4, 8, 8), floats(10**4, 8)),
+    "convolution_56": row("3 × 3 convolution, NHWC, 56² × 64", 1.1, convolution,
+                          floats(1, 56, 56, 64), floats(3, 3, 64, 64)),
+    "special_100k": row("gammaln, i0e, erfinv of 10⁵", 4.0, special_functions,
+                        uniform(1, 10**5, seed=0)),
+    "uniform_1m": row("uniform, 10⁶", 2.5, partial(jax.random.uniform, shape=(10**6,)), KEY),
+    "normal_1m": row("normal, 10⁶", 2.5, partial(jax.random.normal, shape=(10**6,)), KEY),
+    "gamma_100k": row("gamma, 10⁵", 3.0, partial(jax.random.gamma, a=2.5, shape=(10**5,)), KEY),
+}  # fmt: skip

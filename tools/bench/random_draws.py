@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax, random
 
-from tools.bench.benchmark import Benchmark, Built
+from tools.bench.benchmark import Benchmark, row
 
 Array = jax.Array
-
-
-def of_key(function: Callable[[Array], Any]) -> Built:
-    """A function of one key."""
-    return function, (random.PRNGKey(0),)
 
 
 def split_and_draw(key: Array) -> Any:
@@ -38,21 +32,25 @@ def walk(key: Array) -> Array:
     return lax.while_loop(lambda s: (s[1] < 100) & (abs(s[2][0]) < 1e3), step, start)[2]
 
 
-_DRAWS: Mapping[str, tuple[str, Callable[[Array], Any]]] = {
-    "split": ("split", random.split),
-    "fold_in": ("fold_in", lambda key: random.fold_in(key, 3)),
-    "uniform_8": ("uniform, 8", lambda key: random.uniform(key, (8,))),
-    "normal_8": ("normal, 8", lambda key: random.normal(key, (8,))),
-    "randint_8": ("randint, 8", lambda key: random.randint(key, (8,), 0, 10)),
-    "bernoulli": ("bernoulli", random.bernoulli),
-    "categorical_8": ("categorical of 8", lambda key: random.categorical(key, jnp.arange(8.0))),
-    "choice_10": ("choice from 10", lambda key: random.choice(key, 10)),
-    "permutation_10": ("permutation of 10", lambda key: random.permutation(key, 10)),
-    "gamma_8": ("gamma, 8", lambda key: random.gamma(key, 2.5, (8,))),
-    "poisson_8": ("poisson, 8", lambda key: random.poisson(key, 2.5, (8,))),
-    "split_and_draw": ("split, uniform and normal of 8", split_and_draw),
-    "walk_100": ("100 steps: split, normal of 4", walk),
-}
 BENCHMARKS: Mapping[str, Benchmark] = {
-    name: Benchmark(title, partial(of_key, function)) for name, (title, function) in _DRAWS.items()
+    name: row(title, None, function, lambda: random.PRNGKey(0))
+    for name, title, function in (
+        ("split", "split", random.split),
+        ("fold_in", "fold_in", lambda key: random.fold_in(key, 3)),
+        ("uniform_8", "uniform, 8", lambda key: random.uniform(key, (8,))),
+        ("normal_8", "normal, 8", lambda key: random.normal(key, (8,))),
+        ("randint_8", "randint, 8", lambda key: random.randint(key, (8,), 0, 10)),
+        ("bernoulli", "bernoulli", random.bernoulli),
+        (
+            "categorical_8",
+            "categorical of 8",
+            lambda key: random.categorical(key, jnp.arange(8.0)),
+        ),
+        ("choice_10", "choice from 10", lambda key: random.choice(key, 10)),
+        ("permutation_10", "permutation of 10", lambda key: random.permutation(key, 10)),
+        ("gamma_8", "gamma, 8", lambda key: random.gamma(key, 2.5, (8,))),
+        ("poisson_8", "poisson, 8", lambda key: random.poisson(key, 2.5, (8,))),
+        ("split_and_draw", "split, uniform and normal of 8", split_and_draw),
+        ("walk_100", "100 steps: split, normal of 4", walk),
+    )
 }

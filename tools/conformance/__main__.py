@@ -1,12 +1,11 @@
 """Runs JAX's own test harnesses through hlo2onnx and ONNX Runtime, and compares with XLA.
 
-    python -m tools.conformance --set reduction             a family of groups
-    python -m tools.conformance --groups 'reduce_*,dot_general' --dtypes f32,i8
-    python -m tools.conformance --set all --every 20        a sample
-    python -m tools.conformance --set all --symbolic        with symbolic leading dimensions
+    python -m tools.conformance --groups 'reduce_*,dot_general'
+    python -m tools.conformance --every 20                  a sample
+    python -m tools.conformance --symbolic                  with symbolic leading dimensions
     python -m tools.conformance --case NAME                 one case, with traceback or values
     python -m tools.conformance --every 3 --runtime ort-web@1.30 --json FILE     in another runtime
-    python -m tools.conformance --set all --known tests/conformance/known_failures.txt
+    python -m tools.conformance --known tests/conformance/known_failures.txt
 
 Each case runs in a worker process with a time limit, so a crash of the runtime costs one case. Exit
 code: 0 if no case failed (with --known: exactly the listed cases failed), 1 otherwise, 2 for wrong
@@ -30,8 +29,7 @@ from tools import command_line, words
 from tools.conformance.known import judge, read_known, side_of, vanished
 from tools.conformance.outcome import STATUSES, Case, Outcome
 from tools.conformance.pool import Pool, list_cases
-from tools.conformance.sets import SETS, chosen
-from tools.probe.environments import CACHE
+from tools.conformance.sets import chosen
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,13 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = command_line("conformance", __doc__)
     add = parser.add_argument
-    add("--set", choices=SETS, help="a named set of groups (and dtypes)")
-    add("--groups", type=words, help="comma-separated fnmatch patterns of group names")
-    add("--dtypes", type=words, help="comma-separated, as f32,f64,bf16,i8,u8,bool,c64")
+    add("--groups", type=words, default=("*",), help="comma-separated patterns of group names")
     add("--every", type=int, default=1, metavar="K", help="each K-th case of each group only")
     add("--case", metavar="NAME", help="one case (or an fnmatch pattern), verbosely")
     add("--runtime", default="", metavar="NAME[=TARGET]", help="as for tools.probe")
-    add("--environments", default=str(CACHE), metavar="DIR", help="of runtimes (%(default)s)")
     add("--symbolic", action="store_true", help="make leading dimensions symbolic where JAX can")
     add("--jobs", type=int, default=2, metavar="N", help="worker processes")
     add("--timeout", type=float, default=60.0, metavar="S", help="seconds for a case")
@@ -83,17 +78,13 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 def _chosen(options: argparse.Namespace, cases: Sequence[Case]) -> list[Case]:
     if options.case:
         return [c for c in cases if c.name == options.case or fnmatchcase(c.name, options.case)]
-    groups = options.groups or SETS[options.set or "all"]
-    return chosen(cases, groups, options.dtypes or (), options.every)
+    return chosen(cases, options.groups, options.every)
 
 
 def _run(cases: Sequence[Case], options: argparse.Namespace) -> dict[str, Outcome]:
     pool = Pool(options.jobs, options.timeout)
     try:
-        runtime, _, target = options.runtime.partition("=")
-        request = {"symbolic": options.symbolic, "runtime": runtime}
-        request["target"] = target or runtime.partition("@")[0]
-        request["environments"] = options.environments
+        request = {"symbolic": options.symbolic, "runtime": options.runtime}
         futures = pool.submit([case.name for case in cases], request)
         outcomes: dict[str, Outcome] = {}
         passed = 0

@@ -43,9 +43,6 @@ CLEAR_EVERY = 100
 _XLA_SWITCH = re.compile(r"enable_?xla_(True|False)")
 """A switch for conversions to TensorFlow: for us both of its values are the same program."""
 
-_SHORT = {"bool": "bool", "bfloat16": "bf16"}
-_SHORT_KIND = {"float": "f", "int": "i", "uint": "u", "complex": "c"}
-
 
 class Runs:
     """Runs harnesses by name."""
@@ -59,8 +56,8 @@ class Runs:
         self._place: Place | None = None
 
     def catalogue(self) -> dict[str, Any]:
-        """Name, group and dtype of every harness."""
-        cases = [(h.fullname, h.group_name, dtype_name(h.dtype)) for h in self._harnesses.values()]
+        """Name and group of every harness."""
+        cases = [(h.fullname, h.group_name) for h in self._harnesses.values()]
         return {"cases": sorted(cases), "jax": jax.__version__}
 
     def run(self, name: str, options: Mapping[str, Any]) -> Outcome:
@@ -68,8 +65,8 @@ class Runs:
 
         Args:
             options: `symbolic`: whether leading dimensions are symbolic in what is translated;
-                `runtime`, `target` and `environments`: where the model runs, see
-                `tools.conformance.running`. All requests of a process name the same runtime.
+                `runtime`: where the model runs, see `running.place_of`. All requests of a process
+                name the same one.
         """
         harness = self._harnesses[name]
         limits = [
@@ -82,7 +79,7 @@ class Runs:
         self._count += 1
         if self._count % CLEAR_EVERY == 0:
             jax.clear_caches()
-        self._place = self._place or place_of(options)
+        self._place = self._place or place_of(options.get("runtime", ""))
         case = _Case(harness, self._place)
         try:
             return self._outcome(case, bool(options.get("symbolic")))
@@ -148,15 +145,6 @@ class _Case:
             if not item.ok or (exact and item.max_abs > 0)
         ]
         return Outcome(name, "mismatch", bad[0], str(found)) if bad else Outcome(name, "pass")
-
-
-def dtype_name(dtype: Any) -> str:
-    """ "f32", "u8", "bf16", "c64", "bool"; "" for None and for PRNG key types."""
-    if dtype is None or jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
-        return ""
-    name = np.dtype(dtype).name
-    match = re.fullmatch(r"(float|int|uint|complex)(\d+.*)", name)
-    return _SHORT_KIND[match[1]] + match[2] if match else _SHORT.get(name, name)
 
 
 def arguments_of(harness: Any) -> list[Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 STATUSES: dict[str, str] = {
     "pass": "every output agrees with XLA",
@@ -35,12 +33,10 @@ class Case:
     Attributes:
         name: Its full name, unique.
         group: Its group, most often the name of a JAX primitive.
-        dtype: Its element type ("f32"; "ui8" is "u8"); "" if it names none.
     """
 
     name: str
     group: str
-    dtype: str
 
 
 @dataclass(frozen=True)
@@ -72,18 +68,6 @@ class Outcome:
     def line(self) -> str:
         """Status and reason."""
         return f"{self.status}: {self.reason}" if self.reason else self.status
-
-    @classmethod
-    def from_json(cls, answer: Mapping[str, Any]) -> Outcome:
-        """The outcome a worker sent.
-
-        Raises:
-            ValueError: It has no known status.
-        """
-        outcome = cls(**answer)
-        if outcome.status not in STATUSES:
-            raise ValueError(f"{outcome.name} has the unknown status {outcome.status!r}")
-        return outcome
 
 
 def one_line(text: str, length: int = REASON_LENGTH) -> str:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
+import itertools
 import os
-import queue
-import selectors
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing import Pipe
 from typing import Any
 
 from tools import environment
@@ -35,7 +31,10 @@ class WorkerHangs(Exception):  # noqa: N818
 
 
 class Worker:
-    """A child process that answers each line of JSON with one.
+    """A child process that answers each request with an object.
+
+    Args:
+        command: How it is started; it gets the number of its end of a pipe as another argument.
 
     Raises:
         WorkerDied, WorkerHangs: It does not start.
@@ -43,14 +42,16 @@ class Worker:
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (until close)
+        self._pipe, theirs = Pipe()
         self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            [*command, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdout=self._log,
             stderr=self._log,
-            env=_environment(),
+            # XLA and ORT bring their own threads; XLA's notes about the machine are noise here.
+            env=environment(TF_CPP_MIN_LOG_LEVEL="3"),
         )
-        self._pending = b""
+        theirs.close()
         self.served = 0
         try:
             self._receive(START_SECONDS)
@@ -65,11 +66,9 @@ class Worker:
             WorkerDied: The process died of it.
             WorkerHangs: It did not answer in time, and has been killed.
         """
-        assert self._process.stdin is not None
         self.served += 1
         try:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
+            self._pipe.send(request)
         except BrokenPipeError:
             raise WorkerDied(self._how_it_ended()) from None
         return self._receive(timeout)
@@ -78,27 +77,17 @@ class Worker:
         """Ends the process."""
         self._process.kill()
         self._process.wait()
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdout.close()
-        with contextlib.suppress(BrokenPipeError):  # what is unwritten has no reader any more
-            self._process.stdin.close()
+        self._pipe.close()
         self._log.close()
 
     def _receive(self, timeout: float) -> Any:
-        assert self._process.stdout is not None
-        end = time.monotonic() + timeout
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._pending:
-                if not selector.select(max(0.0, end - time.monotonic())):
-                    self._process.kill()
-                    raise WorkerHangs(f"no answer in {timeout:g} s")
-                chunk = os.read(self._process.stdout.fileno(), 1 << 16)
-                if not chunk:
-                    raise WorkerDied(self._how_it_ended())
-                self._pending += chunk
-        line, _, self._pending = self._pending.partition(b"\n")
-        return json.loads(line)
+        if not self._pipe.poll(timeout):
+            self._process.kill()
+            raise WorkerHangs(f"no answer in {timeout:g} s")
+        try:
+            return self._pipe.recv()
+        except (EOFError, ConnectionResetError):
+            raise WorkerDied(self._how_it_ended()) from None
 
     def _how_it_ended(self) -> str:
         code = self._process.wait()
@@ -109,10 +98,35 @@ class Worker:
         return f"{how}\n{last}"
 
 
-def _environment() -> dict[str, str]:
-    """The environment of a worker: this repository's packages first on its path."""
-    # XLA and ORT bring their own threads; XLA's notes about the machine are noise here.
-    return environment(TF_CPP_MIN_LOG_LEVEL="3", JAX_PLATFORMS="cpu")
+class _Lane:
+    """A thread with a worker, which is replaced when it dies."""
+
+    def __init__(self, timeout: float, recycle: int, command: Sequence[str]) -> None:
+        self.thread = ThreadPoolExecutor(1)
+        self._timeout, self._recycle, self._command = timeout, recycle, command
+        self._worker: Worker | None = None
+
+    def run(self, request: Mapping[str, Any]) -> Outcome:
+        """The outcome of a case.
+
+        Raises:
+            WorkerDied, WorkerHangs: No worker starts, which is no case's fault.
+        """
+        self._worker = self._worker or Worker(self._command)
+        try:
+            outcome = self._worker.ask(request, self._timeout)
+            is_spent = self._worker.served >= self._recycle
+        except (WorkerDied, WorkerHangs) as end:
+            outcome, is_spent = _lost(request["case"], end), True
+        if is_spent:
+            self.end()
+        return outcome
+
+    def end(self) -> None:
+        """Ends the worker."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
 
 
 class Pool:
@@ -132,59 +146,27 @@ class Pool:
         recycle: int = 500,
         command: Sequence[str] = COMMAND,
     ) -> None:
-        self._timeout, self._recycle, self._command = timeout, recycle, command
-        self._chunks: queue.SimpleQueue[list[_Task] | None] = queue.SimpleQueue()
-        self._closing = threading.Event()
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(jobs)]
-        for thread in self._threads:
-            thread.start()
+        self._lanes = [_Lane(timeout, recycle, command) for _ in range(jobs)]
+        self._turns = itertools.cycle(self._lanes)
 
     def submit(
         self, names: Sequence[str], options: Mapping[str, Any] | None = None
     ) -> list[Future[Outcome]]:
         """Queues cases; each future gets the outcome of one."""
-        tasks = [(name, dict(options or {}), Future[Outcome]()) for name in names]
-        for start in range(0, len(tasks), CHUNK):
-            self._chunks.put(tasks[start : start + CHUNK])
-        return [future for _, _, future in tasks]
+        futures = []
+        for start in range(0, len(names), CHUNK):
+            lane = next(self._turns)
+            for name in names[start : start + CHUNK]:
+                futures.append(lane.thread.submit(lane.run, {"case": name, **(options or {})}))
+        return futures
 
     def close(self) -> None:
         """Ends the workers when the cases they are at are done; cancels the others."""
-        self._closing.set()
-        for _ in self._threads:
-            self._chunks.put(None)
-        for thread in self._threads:
-            thread.join()
-
-    def _work(self) -> None:
-        worker: Worker | None = None
-        while (chunk := self._chunks.get()) is not None:
-            for name, options, future in chunk:
-                if self._closing.is_set():
-                    future.cancel()
-                    continue
-                future.set_running_or_notify_cancel()
-                try:
-                    worker = worker or Worker(self._command)
-                except (WorkerDied, WorkerHangs) as end:
-                    future.set_exception(end)  # no case's fault
-                    continue
-                try:
-                    outcome = Outcome.from_json(
-                        worker.ask({"case": name, **options}, self._timeout)
-                    )
-                    done = worker.served >= self._recycle
-                except (WorkerDied, WorkerHangs) as end:
-                    outcome, done = _lost(name, end), True
-                if done:
-                    worker.close()
-                    worker = None
-                future.set_result(outcome)
-        if worker is not None:
-            worker.close()
-
-
-_Task = tuple[str, dict[str, Any], Future[Outcome]]
+        for lane in self._lanes:
+            lane.thread.shutdown(wait=False, cancel_futures=True)
+        for lane in self._lanes:
+            lane.thread.shutdown()
+            lane.end()
 
 
 def _lost(name: str, end: Exception) -> Outcome:

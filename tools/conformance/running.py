@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -56,20 +55,21 @@ class Ported(OtherRuntime):
         return run
 
 
-def place_of(options: Mapping[str, str]) -> Place:
-    """The place that the options of a request name: `runtime`, a name of `tools.probe` such as
-    "ort-web@1.30", `target` and `environments`; `HERE` without them.
+def place_of(text: str) -> Place:
+    """The place "RUNTIME=TARGET", such as "ort-web@1.30=ort-web"; `HERE` for "". The target is that
+    of the runtime's name by default.
 
     Raises:
         StartError: The runtime does not start.
         ValueError: There is no such runtime.
     """
-    if not options.get("runtime"):
+    if not text:
         return HERE
-    name = Name.parsed(options["runtime"])
-    process = start(name, Path(options["environments"]), SECONDS)
+    runtime, _, target = text.partition("=")
+    name = Name.parsed(runtime)
+    process = start(name, seconds=SECONDS)
     levels = (True, False) if KINDS[name.kind].has_levels else (True,)
-    return Place(options["target"], Ported(process, "the runtime", levels))
+    return Place(target or name.kind, Ported(process, "the runtime", levels))
 
 
 def with_ports(

@@ -1,4 +1,4 @@
-"""The groups of JAX's harnesses by family, and sets of groups."""
+"""The groups of JAX's harnesses by family."""
 
 from __future__ import annotations
 
@@ -54,29 +54,15 @@ EXACT = _names(
 """Groups that compute nothing: their results must be equal, and not merely close."""
 
 
-def chosen(
-    cases: Iterable[Case],
-    groups: Sequence[str] = ("*",),
-    dtypes: Sequence[str] = (),
-    every: int = 1,
-) -> list[Case]:
+def chosen(cases: Iterable[Case], groups: Sequence[str] = ("*",), every: int = 1) -> list[Case]:
     """Cases of some groups, ordered by group and name.
 
     Args:
         groups: fnmatch patterns of group names.
-        dtypes: Element types; empty for all. A case that names none is always in.
-        every: Of the chosen cases of each group, each `every`-th.
+        every: Of the cases of each group, each `every`-th.
     """
     by_group: dict[str, list[Case]] = {}
     for case in sorted(cases, key=lambda case: (case.group, case.name)):
-        in_groups = any(fnmatchcase(case.group, pattern) for pattern in groups)
-        if in_groups and (not dtypes or case.dtype in ("", *dtypes)):
+        if any(fnmatchcase(case.group, pattern) for pattern in groups):
             by_group.setdefault(case.group, []).append(case)
     return [case for group in by_group.values() for case in group[::every]]
-
-
-SETS: dict[str, Sequence[str]] = {
-    "all": ("*",),
-    **{family: groups.split() for family, groups in FAMILIES.items()},
-}
-"""All groups, and those of each family."""

@@ -1,13 +1,12 @@
-"""The process that runs cases: one request a line on stdin, one answer a line on stdout."""
+"""The process that runs cases: it answers requests that come through a pipe."""
 
 from __future__ import annotations
 
-import json
-import os
+import contextlib
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from multiprocessing.connection import Connection
 from typing import Any
 
 from tools.conformance.outcome import Outcome, one_line
@@ -17,13 +16,12 @@ Runner = Callable[[str, Mapping[str, Any]], Outcome]
 
 
 def serve(answer: Callable[[dict[str, Any]], Any]) -> None:
-    """Answers requests until stdin ends."""
-    # Whatever else prints in this process must not come between the answers.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    print(json.dumps({"ready": True}), file=answers, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
+    """Answers requests until there are no more."""
+    pipe = Connection(int(sys.argv[-1]))
+    pipe.send("ready")
+    with contextlib.suppress(EOFError):
+        while True:
+            pipe.send(answer(pipe.recv()))
 
 
 def serve_cases(run: Runner, catalogue: Callable[[], Mapping[str, Any]]) -> None:
@@ -34,15 +32,15 @@ def serve_cases(run: Runner, catalogue: Callable[[], Mapping[str, Any]]) -> None
         catalogue: For `{"list": true}`.
     """
 
-    def answer(request: dict[str, Any]) -> Mapping[str, Any]:
+    def answer(request: dict[str, Any]) -> Outcome | Mapping[str, Any]:
         if request.get("list"):
             return catalogue()
         name = request.pop("case")
         try:
-            return asdict(run(name, request))
+            return run(name, request)
         except Exception as error:  # noqa: BLE001  (one case's failure must not end the others)
             reason = one_line(f"{type(error).__name__}: {error}")
-            return asdict(Outcome(name, "error", reason, traceback.format_exc()))
+            return Outcome(name, "error", reason, traceback.format_exc())
 
     serve(answer)
 

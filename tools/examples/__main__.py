@@ -1,9 +1,7 @@
 """Writes every example as StableHLO text to ``examples/mlir/``.
 
 With these files one can try hlo2onnx's command without any model library. They hold small variants
-of the models (``Example.small``). ``--check`` only compares: it exits with 1 if a file is missing,
-superfluous or out of date. The text depends on the versions in the first line of each file. A file
-of other versions is reported, but not compared.
+of the models (``Example.small``). The text depends on the versions in the first line of each file.
 """
 
 from __future__ import annotations
@@ -22,8 +20,6 @@ from tools.examples import FOLDER as EXAMPLES
 from tools.examples import Example, load_all
 
 FOLDER = EXAMPLES / "mlir"
-MAX_TOTAL_BYTES = 3_000_000
-
 
 FILE_LOCATION = re.compile(r'loc\("(?P<file>[^"]*)":(?=\d)')
 
@@ -61,50 +57,18 @@ def export(example: Example) -> str:
     return header() + text
 
 
-def difference(path: Path, text: str) -> str | None:
-    """Return what is wrong with a stored file, or None."""
-    if not path.exists():
-        return "missing"
-    stored = path.read_text(encoding="utf-8")
-    recorded = stored.partition("\n")[0] + "\n"
-    if recorded != header():
-        print(f"{path.name}: not compared, recorded with {recorded[3:].strip()}")
-        return None
-    return None if stored == text else "out of date"
-
-
-def main() -> int:
-    parser = command_line("examples", __doc__)
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    options = parser.parse_args()
-
+def main() -> None:
+    command_line("examples", __doc__).parse_args()
     # Otherwise every location would name this file and the module that runs it.
     for file in (__file__, "<frozen runpy>"):
         source_info_util.register_exclusion(file)
     texts = {FOLDER / f"{example.name}.mlir": export(example) for example in load_all()}
-    superfluous = sorted(set(FOLDER.glob("*.mlir")) - set(texts))
-    total = sum(len(text.encode()) for text in texts.values())
-    if total > MAX_TOTAL_BYTES:
-        print(f"the files would take {total} bytes, more than {MAX_TOTAL_BYTES}")
-        return 1
-
-    if options.check:
-        problems = {path: difference(path, text) for path, text in texts.items()}
-        problems |= dict.fromkeys(superfluous, "superfluous")
-        for path, problem in problems.items():
-            if problem is not None:
-                print(f"{path.name}: {problem}")
-        return 1 if any(problems.values()) else 0
-
-    FOLDER.mkdir(exist_ok=True)
-    for path in superfluous:
+    for path in set(FOLDER.glob("*.mlir")) - set(texts):
         path.unlink()
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
         print(f"{path.relative_to(ROOT)}: {len(text.encode()) / 1000:.0f} kB")
-    print(f"total: {total / 1000:.0f} kB")
-    return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

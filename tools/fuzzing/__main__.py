@@ -24,7 +24,7 @@ from tools.conformance.outcome import Outcome, one_line
 from tools.conformance.pool import Pool
 from tools.fuzzing.generate import FAMILIES, case_name
 
-COMMAND = (sys.executable, "-m", "tools.fuzzing.worker")
+COMMAND = (sys.executable, "-m", "tools.fuzzing.check")
 BATCH = 100
 
 

@@ -1,8 +1,13 @@
-"""Runs a program in XLA and in ONNX Runtime, and compares the results."""
+"""Runs a program in XLA and in ONNX Runtime, and compares the results.
+
+As a command it is the process that runs programs by their seed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +21,9 @@ from hlo2onnx.verify.f64_reference import widen, widened
 from hlo2onnx.verify.tolerance import tolerance_of
 from hlo2onnx.verify.xla import XlaProgram
 from tools.conformance.outcome import Outcome, one_line
+from tools.conformance.worker import serve_cases
 from tools.fuzzing.elements import FLOATS
+from tools.fuzzing.generate import generate
 from tools.fuzzing.program import Program, Quality, Value
 from tools.fuzzing.structure import known_conditions
 
@@ -120,3 +127,39 @@ def _is_far(program: Program, value: Value, got: np.ndarray, want: np.ndarray) -
     except VerificationError:
         return True
     return not is_close(truth)
+
+
+def run_seed(name: str, options: Mapping[str, Any]) -> Outcome:
+    """Runs the program of a seed; of a failing one, the part of one output that fails alike.
+
+    Args:
+        name: Its family and seed (`generate.case_name`).
+        options: "xla" to run it in XLA only.
+    """
+    program = generate(name)
+    if options.get("xla"):
+        in_xla(program)
+        return Outcome(name, "pass")
+    outcome = run(name, program)
+    if not outcome.failed:
+        return outcome
+    for output in program.outputs:
+        part = program.restricted([output])
+        found = run(name, part)
+        if found.status == outcome.status:
+            program, outcome = part, found
+            break
+    return replace(outcome, detail=f"{outcome.detail}\n{shown(program)}")
+
+
+def shown(program: Program) -> str:
+    """Its text and arguments."""
+    lines = [program.text()]
+    for step in program.inputs:
+        assert step.array is not None
+        lines.append(f"%v{step.results[0]} = {step.array.dtype} {step.array.tolist()}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    serve_cases(run_seed, dict)

@@ -40,6 +40,7 @@ SMALL_FLOATS = ("f8E4M3FN", "f8E5M2")
 COMMON_FLOATS = ("f32", "f64", "f16", "bf16")
 FLOATS = COMMON_FLOATS + SMALL_FLOATS
 COMPLEX = ("complex<f32>", "complex<f64>")
+REAL = INTEGERS + COMMON_FLOATS
 ALL = BOOL + INTEGERS + COMMON_FLOATS + COMPLEX
 NOT_AT_BOUNDARY = SMALL_INTEGERS
 """ONNX Runtime's Python API takes and gives no arrays of these."""

@@ -14,6 +14,7 @@ from tools.fuzzing.elements import (
     FLOATS,
     INTEGERS,
     PART,
+    REAL,
     SIGNED,
     SMALL_FLOATS,
     SMALL_INTEGERS,
@@ -22,7 +23,6 @@ from tools.fuzzing.elements import (
 )
 from tools.fuzzing.program import Grid, Quality, Type, Value, comparing, together
 
-REAL = INTEGERS + COMMON_FLOATS
 NUMBERS = REAL + COMPLEX
 
 # -- ops that take one type ----------------------------------------------------------------------

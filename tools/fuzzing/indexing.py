@@ -17,6 +17,7 @@ from tools.fuzzing.elements import (
     FLOATS,
     INTEGERS,
     MODERATE,
+    REAL,
     SMALL_FLOATS,
 )
 from tools.fuzzing.elementwise import away_from_edges
@@ -24,8 +25,6 @@ from tools.fuzzing.indices import index_tensor, start
 from tools.fuzzing.movement import is_dynamic_slice, moved, start_types
 from tools.fuzzing.program import Made, Quality, Type, Value, ints, together
 from tools.fuzzing.reductions import body, combined_grid
-
-REAL = INTEGERS + COMMON_FLOATS
 
 
 @dataclass(frozen=True)

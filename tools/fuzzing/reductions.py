@@ -14,11 +14,11 @@ from tools.fuzzing.elements import (
     COMPLEX,
     INTEGERS,
     MODERATE,
+    REAL,
     integer_range,
 )
 from tools.fuzzing.program import Grid, Made, Type, Value, ints, together
 
-REAL = INTEGERS + COMMON_FLOATS
 _COMBINERS = {
     "add": REAL + COMPLEX + BOOL,
     "multiply": REAL + BOOL,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tools.fuzzing.builder import Builder, Unsuitable
-from tools.fuzzing.elements import ALL, BOOL, COMMON_FLOATS, INTEGERS, SIGNED
+from tools.fuzzing.elements import ALL, BOOL, COMMON_FLOATS, INTEGERS, REAL, SIGNED
 from tools.fuzzing.program import Quality, Type, Value
-
-REAL = INTEGERS + COMMON_FLOATS
 
 
 def sort(b: Builder) -> None:

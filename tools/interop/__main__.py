@@ -5,7 +5,7 @@
     python -m tools.interop --write                ... and writes docs/interoperability.md
 
 The tools that `pip install 'hlo2onnx[interop]'` installs are skipped where they are missing. The
-exit code is 0 if each failure has a known reason (`tools/interop/known.py`), 1 otherwise.
+exit code is 0 if each failure is known (`tools/interop/checks.py`), 1 otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 from tools import ROOT, command_line, example_names, write_page
 from tools.interop.checks import TOOLS
-from tools.interop.known import reason_of
 from tools.interop.run import apply
 
 Results = Mapping[str, Mapping[str, str]]
@@ -33,9 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(program, flush=True)
         for tool, problem in results[program].items():
             if problem:
-                reason = reason_of(tool, program, problem)
-                unknown += not reason and problem != "skipped"
-                print(f"    {tool}: {f'known: {reason}' if reason else problem}", flush=True)
+                is_known = program in TOOLS[tool].fails.split()
+                unknown += not is_known and problem != "skipped"
+                print(f"    {tool}: {'known: ' * is_known}{problem}", flush=True)
     if given.write:
         write_page(ROOT / "docs" / "interoperability.md", page(results))
     return int(bool(unknown))
@@ -52,28 +51,13 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def page(results: Results) -> str:
     """The page as Markdown."""
-    names = list(TOOLS)
     text = "| tool | version | pass | fail |\n| --- | --- | --- | --- |\n"
-    for tool in names:
-        found = [result[tool] for result in results.values()]
-        failed = sum(map(bool, found))
-        cells = [f"`{tool}`", _version(tool), f"{len(found) - failed} of {len(found)}"]
-        text += f"| {' | '.join([*cells, str(failed or '')])} |\n"
-    text += "\n## Failures\n\n| tool | reason | examples |\n| --- | --- | --- |\n"
-    failures = sorted(_failures(results).items(), key=lambda item: names.index(item[0][0]))
-    for (tool, reason), programs in failures:
-        text += f"| `{tool}` | {reason or 'unknown'} | {', '.join(programs)} |\n"
+    for tool in TOOLS:
+        failed = [program for program, problems in results.items() if problems[tool]]
+        passed = f"{len(results) - len(failed)} of {len(results)}"
+        cells = [f"`{tool}`", _version(tool), passed, ", ".join(failed)]
+        text += f"| {' | '.join(cells)} |\n"
     return text
-
-
-def _failures(results: Results) -> dict[tuple[str, str], list[str]]:
-    """The programs by tool and reason."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for program, result in results.items():
-        for tool, problem in result.items():
-            if problem:
-                found.setdefault((tool, reason_of(tool, program, problem)), []).append(program)
-    return found
 
 
 def _version(tool: str) -> str:

@@ -1,6 +1,5 @@
 """Changes translated models, and says what share of the changes `verify()` catches.
 
-    python -m tools.model_mutation --list                     programs
     python -m tools.model_mutation --models kalman 'small_*' --count 40
     python -m tools.model_mutation --write                    ... and docs/verification_score.md
 
@@ -32,7 +31,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add_option("--models", nargs="*", default=[], help="names or patterns of programs")
     add_option("--count", type=int, default=40, help="valid mutants of each program (40)")
     add_option("--seed", type=int, default=0, help="which sample, and which search")
-    add_option("--list", action="store_true", help="print the programs")
     add_option("--write", action="store_true", help="write docs/verification_score.md")
     return parser.parse_args(argv)
 
@@ -47,11 +45,7 @@ def _chosen(given: argparse.Namespace) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool. The exit code is 1 if a mutant survived."""
     given = _options(argv)
-    chosen = _chosen(given)
-    if given.list:
-        print("\n".join(chosen))
-        return 0
-    found = _found(given, chosen)
+    found = _found(given, _chosen(given))
     survivors = [result for result in found if result.status == "survived"]
     print("\n".join(described(result) for result in survivors))
     print(table(found, "operator", "operator"))

@@ -196,19 +196,9 @@ def random_numbers() -> Built:
 
 PROGRAMS: Mapping[str, Callable[[], Built]] = {
     f"small_{build.__name__}": build
-    for build in (
-        indexing,
-        integers,
-        casts,
-        activations,
-        sorting,
-        control_flow,
-        images,
-        lower_precision,
-        complex_numbers,
-        random_numbers,
-    )
-}
+    for build in (indexing, integers, casts, activations, sorting, control_flow, images,
+                  lower_precision, complex_numbers, random_numbers)
+}  # fmt: skip
 """By name."""
 
 LARGE = frozenset({"resnet18", "mobilenet", "unet", "gpt2_prefill", "gpt2_decode"})
@@ -227,22 +217,11 @@ def translated(name: str) -> hlo2onnx.OnnxProgram:
     Raises:
         KeyError: There is no such program.
     """
+    source: Any = EXAMPLES / f"{name}.mlir"
     if build := PROGRAMS.get(name):
-        return translated_function(*build())
-    path = EXAMPLES / f"{name}.mlir"
-    if not path.exists():
+        function, arguments = build()
+        source = jax.jit(function).lower(*arguments)
+    elif not source.exists():
         raise KeyError(f"no program {name}")
-    return _translated(path)
-
-
-def translated_function(
-    function: Callable[..., Any], arguments: tuple[Any, ...]
-) -> hlo2onnx.OnnxProgram:
-    """A JAX function as a model."""
-    return _translated(jax.jit(function).lower(*arguments))
-
-
-def _translated(source: Any) -> hlo2onnx.OnnxProgram:
-    program = hlo2onnx.translate(source)
-    assert isinstance(program, hlo2onnx.OnnxProgram)
+    program: hlo2onnx.OnnxProgram = hlo2onnx.translate(source)
     return program

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 DISTINGUISHABLE = ("caught", "survived")
-COLUMNS = ("caught", "survived", "rounding", "within tolerance", "equivalent", "invalid")
+COLUMNS = ("caught", "survived", "alike", "invalid")
 
 
 @dataclass
@@ -18,9 +18,8 @@ class Result:
 
     Attributes:
         status: "caught" by `verify`. "survived": it passes, and another input shows the difference.
-            "rounding": differences are beyond the tolerance, and `verify` calls them right, as
-            rounding. "within tolerance"; "equivalent": results are identical. "invalid": ONNX
-            Runtime does not load the model, or a run does not end.
+            "alike": no input shows a difference that `verify` does not call rounding. "invalid":
+            ONNX Runtime does not load the model, or a run does not end.
         inputs: The input that shows the difference: kind of numbers, and small arrays.
         excess: The largest difference beyond the tolerance, relative to the output's scale.
     """

@@ -1,6 +1,6 @@
 """Tries the mutants of programs in child processes. ONNX Runtime can crash on a changed model.
 
-As a command it is such a process: one request a line on stdin, one answer a line on stdout.
+As a command it is such a process.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 from tools.conformance.pool import Worker, WorkerDied, WorkerHangs
@@ -39,24 +37,22 @@ def results(model: str, count: int, seed: int) -> Iterator[Result]:
     request = {"model": model, "seed": seed}
     worker, tried = Worker(COMMAND), 0
     try:
-        for place, row in enumerate(worker.ask(request, FIRST)):
+        for place, untried in enumerate(worker.ask(request, FIRST)):
             if tried >= count:
                 return
             try:
-                result = Result(**worker.ask({**request, "place": place}, SECONDS))
+                result = worker.ask({**request, "place": place}, SECONDS)
             except (WorkerDied, WorkerHangs) as end:
-                result = Result(**row)
+                result = untried
                 result.status = "caught" if isinstance(end, WorkerDied) else "invalid"
                 result.detail += f" ({str(end).splitlines()[0]})"
-                with suppress(OSError):
-                    worker.close()
+                worker.close()
                 worker = Worker(COMMAND)
                 worker.ask(request, FIRST)
             tried += result.status != "invalid"
             yield result
     finally:
-        with suppress(OSError):
-            worker.close()
+        worker.close()
 
 
 def main() -> None:
@@ -73,8 +69,8 @@ def main() -> None:
             known.append(Trials(name, translated(name), request["seed"]))
         (trials,) = known
         if "place" in request:
-            return asdict(trials.run(request["place"]))
-        return [asdict(trials.describe(mutant, "invalid")) for mutant in trials.mutants]
+            return trials.run(request["place"])
+        return [trials.describe(mutant, "invalid") for mutant in trials.mutants]
 
     serve(answer)
 

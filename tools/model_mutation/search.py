@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import onnx
@@ -17,7 +16,7 @@ from hlo2onnx.runtime.calling import from_model, to_model
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.verify.compare import compare
 from tools.model_mutation.graphs import own_constants, scopes_of
-from tools.model_mutation.inputs import Draw, draws_of
+from tools.model_mutation.inputs import draws_of
 
 COUNT = 240
 """Draws of the search."""
@@ -31,22 +30,7 @@ SMALL = 64
 LARGEST = 1e6
 """The largest of these numbers."""
 
-Outputs = list[np.ndarray] | None
-"""The outputs of a run; None if it failed."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """An input on which a mutant differs.
-
-    Attributes:
-        draw: Place of the input among the draws.
-        excess: The largest difference, relative to the scale of the output; 1 for a run that
-            fails, and for NaN.
-    """
-
-    draw: int
-    excess: float
+Arrays = list[np.ndarray]
 
 
 class Search:
@@ -63,54 +47,43 @@ class Search:
         ports = [tensor_of(port) for port in source.signature.inputs]
         shaped = [(tuple(map(int, port.shape)), port.numpy) for port in ports]
         self.draws = draws_of(shaped, values, count, seed)
-        self._kept = list(range(len(self.draws)))
-        self._expected = self._run(model.SerializeToString(), self.draws)
-        failed = {place for place, found in self._expected.items() if found is None}
-        self._kept = [place for place in self._expected if place not in failed]
+        found = self._run(model.SerializeToString(), range(len(self.draws)))
+        self._expected = {place: outputs for place, outputs in found.items() if outputs is not None}
 
-    def differences(self, model: bytes) -> tuple[bool, list[Difference]]:
-        """Whether results are identical everywhere, and the inputs where they are beyond tolerance.
+    def differences(self, model: bytes) -> dict[int, float]:
+        """The draws on which results are beyond the tolerance, by their places, and the largest
+        difference, relative to the scale of the output; 1 for a run that fails, and for NaN.
 
         Raises:
             VerificationError: ONNX Runtime does not load the model.
         """
-        found, identical = [], True
-        for place, actual in self._run(model, self.draws).items():
+        found = {}
+        for place, actual in self._run(model, self._expected).items():
             expected = self._expected[place]
-            assert expected is not None
-            if actual is None:
-                found.append(Difference(place, 1.0))
-                identical = False
-                continue
-            identical = identical and all(map(_same, actual, expected))
-            difference = self._difference(place, actual, expected)
-            if difference is not None:
-                found.append(difference)
-        return identical, found
+            excess = [1.0] if actual is None else list(self._excess(actual, expected))
+            if excess:
+                found[place] = max(excess)
+        return found
 
-    def _difference(
-        self, place: int, actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]
-    ) -> Difference | None:
-        """The largest difference beyond the tolerance."""
-        found = []
+    def _excess(self, actual: Arrays, expected: Arrays) -> Iterator[float]:
+        """The difference of each output that is beyond the tolerance."""
         for port, got, want in zip(self._outputs, actual, expected, strict=True):
-            if _same(got, want):
-                continue
             item = compare(port.name, got, want, None, port.step)
             if not item.ok:
-                excess = max(min(item.max_rel, 1e30), float(item.nonfinite > 0))
-                found.append(Difference(place, excess))
-        return max(found, key=lambda item: item.excess, default=None)
+                yield max(min(item.max_rel, 1e30), float(item.nonfinite > 0))
 
-    def _run(self, model: bytes, draws: Sequence[Draw]) -> dict[int, Outputs]:
+    def _run(self, model: bytes, places: Iterable[int]) -> dict[int, Arrays | None]:
+        """The outputs for these draws, None where a run fails."""
         session = OrtProgram(model, optimize=False, threads=1, libraries=self._libraries)
-        found: dict[int, Outputs] = {}
+        found: dict[int, Arrays | None] = {}
         end = time.monotonic() + TOTAL
-        for place in self._kept:
+        for place in places:
             if time.monotonic() > end:
                 break
             try:
-                results = session(to_model(self._names, draws[place].arrays, self._inputs), SECONDS)
+                results = session(
+                    to_model(self._names, self.draws[place].arrays, self._inputs), SECONDS
+                )
                 found[place] = from_model(self._outputs, results)
             except VerificationError:
                 found[place] = None
@@ -126,7 +99,3 @@ def numbers_of(model: onnx.ModelProto) -> np.ndarray:
             if array.size <= SMALL and array.dtype.kind in "fiu":
                 found |= set(array.astype(np.float64).ravel().tolist())
     return np.array(sorted(number for number in found if abs(number) < LARGEST))
-
-
-def _same(one: np.ndarray, other: np.ndarray) -> bool:
-    return one.shape == other.shape and one.tobytes() == other.tobytes()

@@ -118,19 +118,13 @@ class Trials:
         return self._differs(self._one, trial, model)
 
     def _find_difference(self, content: bytes, result: Result) -> None:
-        identical, found = self._search.differences(content)
-        if identical:
-            result.status = "equivalent"
-            return
-        if not found:
-            result.status = "within tolerance"
-            return
-        result.excess = max(item.excess for item in found)
-        result.status = "rounding"
-        largest = sorted(found, key=lambda item: -item.excess)
-        chosen = [*found[: CONFIRMED // 2], *largest[: CONFIRMED // 2]]
+        found = self._search.differences(content)
+        result.excess = max(found.values(), default=0.0)
+        result.status = "alike"
+        largest = sorted(found, key=lambda place: -found[place])
+        chosen = [*list(found)[: CONFIRMED // 2], *largest[: CONFIRMED // 2]]
         own = self._model.SerializeToString()
-        for place in dict.fromkeys(item.draw for item in chosen):
+        for place in dict.fromkeys(chosen):
             draw = self._search.draws[place]
             if self._differs_on(content, draw.arrays) and not self._differs_on(own, draw.arrays):
                 result.status = "survived"

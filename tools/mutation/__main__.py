@@ -3,8 +3,7 @@
     python -m tools.mutation --record                  record which tests run which lines, first
     python -m tools.mutation --count 400 --seed 1      400 mutants of all files
     python -m tools.mutation --path hlo2onnx/targets/table.py        all mutants of a file
-    python -m tools.mutation --path dialect_handlers --count 50 --again
-    python -m tools.mutation --only-survivors --limit 120
+    python -m tools.mutation --path dialect_handlers --count 50
     python -m tools.mutation --report --write          print verdicts, write docs/mutation.md
 
 A mutant is a single change: a comparison off by one, a guard (`need`, `if`) dropped or forced, a
@@ -15,7 +14,7 @@ its lines when the coverage was recorded, until one fails or the time is over. A
 same mutants every time, and a larger count contains the smaller ones, so that two runs compare.
 
 Coverage and verdicts are kept in a cache outside of the repository. A run leaves out mutants that
-have a verdict, unless `--again` is given. Record again after changes: lines have moved. Enter a
+have a verdict; `--cache` names another cache. Record again after changes: lines have moved. Enter a
 mutant that behaves like the original in tools/mutation/equivalent.json, with the reason.
 """
 
@@ -39,13 +38,10 @@ def arguments() -> argparse.Namespace:
     parser = command_line("mutation", __doc__)
     add = parser.add_argument
     add("--path", action="append", default=[], help="only this file or folder (may be repeated)")
-    add("--function", action="append", default=[], help="only in functions with this name")
     add("--count", type=int, help="mutants to sample; default: all")
     add("--seed", type=int, default=0, help="which sample")
     add("--limit", type=float, default=60.0, help="seconds per mutant (60)")
     add("--record", nargs="*", metavar="TESTS", help="record these, or all tests, and end")
-    add("--only-survivors", action="store_true", help="run those again that survived")
-    add("--again", action="store_true", help="run those again that have a verdict")
     add("--report", action="store_true", help="run nothing")
     add("--write", action="store_true", help="write docs/mutation.md")
     cache = Path.home() / ".cache" / "hlo2onnx-mutation"
@@ -61,8 +57,6 @@ def selected(project: Project, args: argparse.Namespace) -> list[Mutant]:
     for file in project.files():
         if not args.path or any(f"{file}/".startswith(f"{p.rstrip('/')}/") for p in args.path):
             found += mutants_of(file, project.text(file))
-    names = set(args.function)
-    found = [m for m in found if not names or names.intersection(m.function.split("."))]
     return sample(found, args.count, args.seed)
 
 
@@ -113,11 +107,7 @@ def main() -> int:
         return 0
     verdicts, equivalents = Verdicts(cache / "verdicts.jsonl"), Equivalents(project)
     mutants = selected(project, args)
-    due = [m for m in mutants if equivalents.reason(m) is None]
-    if args.only_survivors:
-        due = [m for m in due if (old := verdicts.get(m)) and old.kind in SURVIVED]
-    elif not args.again:
-        due = [m for m in due if verdicts.get(m) is None]
+    due = [m for m in mutants if equivalents.reason(m) is None and verdicts.get(m) is None]
     if due and not args.report:
         preload()
         selection, begin = Selection(project), time.monotonic()

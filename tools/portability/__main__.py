@@ -7,7 +7,7 @@
                                                              tools.conformance --runtime --json
 
 A runtime is named as for `tools.probe`; `ort-cpu@1.20=FILE.json` translates for another target than
-that of its name. The environments are made where `--environments` says.
+that of its name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hlo2onnx.runtime.adapters.installed import Name
 from tools import ROOT, command_line, example_names, write_page
 from tools.portability.page import page
 from tools.portability.run import RIGHT, Result, tried
-from tools.probe.environments import CACHE, start
+from tools.probe.environments import start
 
 RUNTIMES: Mapping[str, str] = {
     "ort-cpu@1.32": "ort-cpu",
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = dict(item.partition("=")[::2] for item in given.runtimes or RUNTIMES)
     for runtime, target in wanted.items():
         done = results.setdefault(runtime, {})
-        with start(Name.parsed(runtime), given.environments, SECONDS) as process:
+        with start(Name.parsed(runtime), seconds=SECONDS) as process:
             for program in given.programs or example_names():
                 chosen = target or RUNTIMES.get(runtime) or runtime.partition("@")[0]
                 done[program] = tried(program, chosen, process)
@@ -64,7 +64,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("programs", nargs="*", help="names of examples; default: all")
     add("--runtimes", nargs="*", help=f"default: {', '.join(RUNTIMES)}")
-    add("--environments", type=Path, default=CACHE, help="where to make them (%(default)s)")
     add("--harnesses", type=Path, nargs="+", default=(), metavar="FILE", help="one a runtime")
     add("--write", action="store_true", help="write docs/portability.md: needs all results")
     return parser.parse_args(argv)

@@ -15,6 +15,7 @@ from hlo2onnx.verify.judge import Judge
 from hlo2onnx.verify.runners import Candidate, OtherRuntime
 from hlo2onnx.verify.settings import Settings
 from tools import EXAMPLES, ROOT
+from tools.conformance.outcome import one_line
 
 RIGHT, INEXACT, WRONG, REFUSED = "right", "inexact", "wrong", "refused"
 SMALL = 1e-3
@@ -37,13 +38,13 @@ class Result:
 
 
 @cache
-def judge_of(name: str, seed: int) -> Judge:
+def judge_of(name: str) -> Judge:
     """Two samples of the inputs of an example, and XLA's results."""
     program = hlo2onnx.translate(EXAMPLES / f"{name}.mlir")
-    return Judge(program._source, None, Settings(seed=seed, samples=2))
+    return Judge(program._source, None, Settings(samples=2))
 
 
-def tried(name: str, target: str, runtime: Runtime, seed: int = 0) -> Result:
+def tried(name: str, target: str, runtime: Runtime) -> Result:
     """Translate an example for a target, and run it in a runtime."""
     try:
         program = hlo2onnx.translate(EXAMPLES / f"{name}.mlir", target=target)
@@ -51,7 +52,7 @@ def tried(name: str, target: str, runtime: Runtime, seed: int = 0) -> Result:
         return Result(REFUSED, _of_translation(error))
     opset = program.report.opset
     try:
-        found = _verified(program, runtime, name, seed)
+        found = _verified(program, runtime, name)
     except VerificationError as error:
         return Result(REFUSED, _in_a_line(str(error)), opset)
     except Hlo2OnnxError as error:
@@ -59,13 +60,13 @@ def tried(name: str, target: str, runtime: Runtime, seed: int = 0) -> Result:
     return Result(_verdict(found), _differences(found), opset)
 
 
-def _verified(program: OnnxProgram, runtime: Runtime, name: str, seed: int) -> Verification:
+def _verified(program: OnnxProgram, runtime: Runtime, name: str) -> Verification:
     content = program.model_proto.SerializeToString()
     flags = load_target(program.report.target).flags
     runner = OtherRuntime(runtime, "the runtime")
     ignores_nan = flags.misorders_nan
     candidate = Candidate(content, program.input_names, runner, ignores_nan=ignores_nan)
-    return judge_of(name, seed)(candidate)
+    return judge_of(name)(candidate)
 
 
 def _of_translation(error: TranslationError) -> str:
@@ -94,6 +95,5 @@ def _differences(found: Verification) -> str:
     return f"{worst.name} {worst.dtype}{list(worst.shape)} is off by {worst.max_rel:.1e}"
 
 
-def _in_a_line(text: str, length: int = 300) -> str:
-    line = " ".join(text.replace(str(ROOT), "").split())
-    return line if len(line) <= length else f"{line[:length]}…"
+def _in_a_line(text: str) -> str:
+    return one_line(text.replace(str(ROOT), ""), 300)

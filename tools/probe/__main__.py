@@ -37,7 +37,7 @@ from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.target import MIN_OPSET
 from tools import ROOT, command_line
 from tools.probe import table as kernel_table
-from tools.probe.environments import CACHE, start
+from tools.probe.environments import start
 from tools.probe.flag_trials import has_flag, measured_flags
 from tools.probe.fusions import harmful_fusions
 from tools.probe.models import DTYPES
@@ -93,7 +93,6 @@ def parse_arguments() -> argparse.Namespace:
     parser = command_line("probe", __doc__)
     add = parser.add_argument
     add("--runtime", default="ort-cpu", help=f"one of {', '.join(KINDS)}, perhaps with @VERSION")
-    add("--environments", type=Path, default=CACHE, help="where to make them (%(default)s)")
     add("--ops", help="operators, separated by commas; default: all")
     add("--opsets", help="such as 18-23 or 23, with --check; default: all")
     add("--dtypes", help="short names, separated by commas, with --check; default: all")
@@ -114,7 +113,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def probed(given: argparse.Namespace) -> Prober:
     """Probe what the arguments ask for."""
-    runtime = start(given.runtime, given.environments)
+    runtime = start(given.runtime)
     limits = find_limits(runtime)
     runtime.deaths.clear()
     newest = range(MIN_OPSET, limits.max_opset + 1)

@@ -7,7 +7,7 @@ through casts that the runtime inserts; it counts as supported.
 A kernel that runs is then tried on difficult numbers whose results ONNX defines to the last bit
 (see `value_trials`). A kernel that gives another number counts as unsupported and stands in the
 section `wrong`; in `limited`, too, if it is right for easier operands. A kernel that only loses the
-sign of a zero counts as supported and is noted.
+sign of a zero counts as supported.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from tools.probe import values
 from tools.probe.models import DTYPES, Case, Ports, together
 from tools.probe.recipes import SKIPPED, VARIANTS, build_case, recipe_for
 from tools.probe.table import (
-    INEXACT,
     LIMITED,
     LIMITED_PAIRS,
     OPS,
@@ -43,7 +42,6 @@ from tools.probe.table import (
     SECTIONS,
     WRONG,
     WRONG_PAIRS,
-    ZERO_SIGNS,
     Fact,
     operator_of,
 )
@@ -90,7 +88,7 @@ class Prober:
     )
     refusals: list[str] = field(default_factory=list)
     cases: int = 0
-    _verdicts: dict[tuple[Fact, int, bool], str] = field(default_factory=dict)
+    _right: dict[tuple[Fact, int, bool], bool] = field(default_factory=dict)
 
     def probe(self, op_type: str) -> None:
         """Probe all keys of an operator in all opsets."""
@@ -184,46 +182,40 @@ class Prober:
             if not lacks_kernel(answer):
                 self.refusals.append(f"{what}: {answer.strip()}")
             return
-        verdict = yield from self._verdict(fact, schema, opset, what)
-        if verdict == values.WRONG:
-            wrong, limited = (WRONG_PAIRS, LIMITED_PAIRS) if section == PAIRS else (WRONG, LIMITED)
-            self.found[wrong].setdefault(fact, set()).add(opset)
-            easy = yield from self._verdict(fact, schema, opset, what, limited=True)
-            if easy == values.RIGHT:
-                self.found[limited].setdefault(fact, set()).add(opset)
+        if (yield from self._is_right(fact, schema, opset, what)):
+            holds.add(opset)
             return
-        holds.add(opset)
-        if verdict == values.ZEROS:
-            self.found[ZERO_SIGNS].setdefault(fact, set()).add(opset)
-        if verdict == values.INEXACT and section == OPS:
-            self.found[INEXACT].setdefault(fact, set()).add(opset)
+        wrong, limited = (WRONG_PAIRS, LIMITED_PAIRS) if section == PAIRS else (WRONG, LIMITED)
+        self.found[wrong].setdefault(fact, set()).add(opset)
+        if (yield from self._is_right(fact, schema, opset, what, limited=True)):
+            self.found[limited].setdefault(fact, set()).add(opset)
 
-    def _verdict(
+    def _is_right(
         self, fact: Fact, schema: Any, opset: int, what: str, *, limited: bool = False
-    ) -> Generator[_Ask, Answer | str, str]:
+    ) -> Generator[_Ask, Answer | str, bool]:
         """Say whether the numbers are right, once for each version of the operator."""
         known = fact, schema.since_version, limited
-        if known not in self._verdicts:
-            self._verdicts[known] = yield from self._tried(fact, schema, opset, what, limited)
-        return self._verdicts[known]
+        if known not in self._right:
+            self._right[known] = yield from self._tried(fact, schema, opset, what, limited)
+        return self._right[known]
 
     def _tried(
         self, fact: Fact, schema: Any, opset: int, what: str, limited: bool
-    ) -> Generator[_Ask, Answer | str, str]:
+    ) -> Generator[_Ask, Answer | str, bool]:
         trials = trials_of(*fact, limited=limited, varied=self.varied, denormals=self.denormals)
         if not trials:
-            return values.WRONG if limited else values.RIGHT
+            return not limited
         self.cases += 1
         case = values.case_of(trials, schema, opset, ir_version(opset), self._ports)
         answer = yield case, f"numbers of {what}"
         if isinstance(answer, str):
             self.refusals.append(f"numbers of {what}: {answer.strip()}")
-            return values.WRONG
-        verdict, example = values.judge(trials, answer.outputs, denormals=self.denormals)
-        if example:
+            return False
+        fault = values.judge(trials, answer.outputs, denormals=self.denormals)
+        if fault:
             within = " within limits" if limited else ""
-            self.refusals.append(f"{what}: {verdict}{within}: {example}")
-        return verdict
+            self.refusals.append(f"{what}: wrong{within}: {fault}")
+        return not fault
 
     @property
     def _ports(self) -> Ports:

@@ -6,8 +6,6 @@ share; in sections of pairs there is such a row for each first element type.
     ops, pairs                what runs and gives the right numbers
     wrong, wrong_pairs        what runs and gives wrong numbers, and so counts as not there
     limited, limited_pairs    what is in these, and right for easier operands
-    inexact                   what runs, counts as there, and rounds in another way
-    zero_signs_lost           what runs, counts as there, and makes +0 of some -0 that it only moves
 
 A run of opsets that ends with the newest one has no end: "18-". So a table that extends another one
 needs no rows where only the newest opset differs.
@@ -30,15 +28,13 @@ Found = dict[Fact, set[int]]
 """Opsets in which each fact holds; an empty set when in none."""
 Sections = Mapping[str, Found]
 
-OPS, PAIRS, WRONG, WRONG_PAIRS, LIMITED, LIMITED_PAIRS, INEXACT, ZERO_SIGNS = SECTIONS = (
+OPS, PAIRS, WRONG, WRONG_PAIRS, LIMITED, LIMITED_PAIRS = SECTIONS = (
     "ops",
     "pairs",
     "wrong",
     "wrong_pairs",
     "limited",
     "limited_pairs",
-    "inexact",
-    "zero_signs_lost",
 )
 _OF_PAIRS = (PAIRS, WRONG_PAIRS, LIMITED_PAIRS)
 _RUNS = ("does not run", "runs")
@@ -50,11 +46,7 @@ _SAYS = {
     WRONG_PAIRS: _IS_WRONG,
     LIMITED: ("is wrong for easy operands, too", "is right for easy operands"),
     LIMITED_PAIRS: ("is wrong for easy operands, too", "is right for easy operands"),
-    INEXACT: ("rounds to the nearest number", "is off by a few units in the last place"),
-    ZERO_SIGNS: ("keeps the signs of zeros", "loses signs of zeros"),
 }
-_HARMFUL = {OPS: False, PAIRS: False, INEXACT: True, ZERO_SIGNS: True}
-"""What a runtime must not do if a model was made by the table of another version."""
 
 
 def ranges(opsets: Iterable[int], newest: int) -> str:
@@ -217,7 +209,7 @@ def differences(
 
     Args:
         exact: If False, list only what a model made by the table could suffer from: a kernel that
-            the table has and the runtime lacks, or a sign of zero that is lost in the runtime only.
+            the table has and the runtime lacks.
     """
     facts = list(probed)
     different = []
@@ -226,7 +218,7 @@ def differences(
         for opset in sorted(opsets):
             for fact in facts:
                 here = opset in found[section].get(fact, ())
-                if not exact and here is not _HARMFUL.get(section):
+                if not exact and (here or section not in (OPS, PAIRS)):
                     continue
                 if here != (opset in known.get(fact, ())):
                     names = " ".join(dtype.short_name() for dtype in fact[1])

@@ -1,7 +1,7 @@
 """Checks of the numbers of a kernel.
 
 All trials of an operator key on its element types (see `value_trials`) are the nodes of one model.
-Its outputs are compared bit by bit; all NaN are equal.
+Its outputs are compared bit by bit; all NaN are equal, and so are both zeros.
 """
 
 from __future__ import annotations
@@ -19,10 +19,6 @@ from tools.probe.models import Case, GraphOfNodes, Ports
 from tools.probe.recipes import takes_axes_as_attribute
 from tools.probe.value_trials import Trial
 from tools.probe.value_trials.data import Array, is_float
-
-RIGHT, ZEROS, INEXACT, WRONG = SEVERITY = ("right", "zeros", "inexact", "wrong")
-"""Verdicts: the right bits; the right numbers, but not -0; floats that are rounded in another way;
-other numbers."""
 
 ROUNDED = frozenset({"Div", "Pow", "Reciprocal", "Sqrt"})
 """Operators whose floats may be off by `ULPS`: some processors have fast instructions for them."""
@@ -87,28 +83,22 @@ def _plain(item: Any) -> Any:
     return list(item) if isinstance(item, tuple) else item
 
 
-def judge(
-    trials: Sequence[Trial], outputs: Sequence[Tensor], *, denormals: bool = True
-) -> tuple[str, str]:
-    """Give the verdict on all trials, and an example where it is not `RIGHT`.
+def judge(trials: Sequence[Trial], outputs: Sequence[Tensor], *, denormals: bool = True) -> str:
+    """Say what is wrong first; "" if all trials are right.
 
     Args:
         denormals: whether zeros in place of denormal floats are wrong.
     """
-    verdict, example, left = RIGHT, "", list(outputs)
+    left = list(outputs)
     for trial in trials:
         arrays = [_uncarried(array_of(left.pop(0)), right.dtype) for right in trial.expected]
         if not denormals:
             pairs = zip(arrays, trial.expected, strict=True)
             arrays = [_unflushed(one, right) for one, right in pairs]
-        found = _verdict(arrays, trial.expected, trial)
-        if found == WRONG and trial.also is not None:
-            found = _verdict(arrays, trial.also, trial)
-        if SEVERITY.index(found) > SEVERITY.index(verdict):
-            verdict, example = found, _example(trial, arrays)
-        if verdict == WRONG:
-            break
-    return verdict, example
+        fault = _fault(trial, arrays, trial.expected)
+        if fault and (trial.also is None or _fault(trial, arrays, trial.also)):
+            return fault
+    return ""
 
 
 def _uncarried(array: Array, dtype: np.dtype[Any]) -> Array:
@@ -127,26 +117,31 @@ def _unflushed(array: Array, right: Array) -> Array:
     return np.where(flushed & (right != 0), right, array)
 
 
-def _verdict(got: Sequence[Array], right: Sequence[Array], trial: Trial) -> str:
-    verdict = RIGHT
+def _fault(trial: Trial, got: Sequence[Array], right: Sequence[Array]) -> str:
+    """Say where a node goes wrong first; "" if it does not."""
+    operands = ", ".join("-" if x is None else f"{x.dtype}{x.shape}" for x in trial.inputs)
+    text = f"{trial.op_type}({operands}) {dict(trial.attributes)}"
     for one, other in zip(got, right, strict=True):
         if one.dtype != other.dtype or one.shape != other.shape:
-            return WRONG
-        same = _bits(one) == _bits(other)
-        if is_float(one.dtype):
-            same |= _is_nan(one) & _is_nan(other)
-        if trial.tolerance:
-            same |= _is_close(one, other, trial.tolerance)
-        if not same.all():
-            zeros = (one == 0) & (other == 0)
-            same |= zeros
-            if not same.all():
-                if trial.op_type not in ROUNDED or not (same | _is_near(one, other)).all():
-                    return WRONG
-                verdict = INEXACT
-            elif trial.zero_signs and verdict == RIGHT:
-                verdict = ZEROS
-    return verdict
+            return f"{text}: gives {one.dtype}{one.shape}, not {other.dtype}{other.shape}"
+        wrong = np.argwhere(~_is_right(one, other, trial))
+        if len(wrong):
+            place = tuple(wrong[0].tolist())
+            here = [x[place] for x in trial.inputs if x is not None and x.shape == one.shape]
+            return f"{text}: gives {one[place]}, not {other[place]} at {place}, from {here}"
+    return ""
+
+
+def _is_right(one: Array, other: Array, trial: Trial) -> Array:
+    """Where numbers are right; zeros of either sign are."""
+    same = (_bits(one) == _bits(other)) | ((one == 0) & (other == 0))
+    if is_float(one.dtype):
+        same |= _is_nan(one) & _is_nan(other)
+    if trial.tolerance:
+        same |= _is_close(one, other, trial.tolerance)
+    if trial.op_type in ROUNDED:
+        same |= _is_near(one, other)
+    return np.asarray(same)
 
 
 def _is_near(one: Array, other: Array) -> Array:
@@ -175,18 +170,3 @@ def _bits(array: Array) -> Array:
 def _is_nan(array: Array) -> Array:
     with np.errstate(invalid="ignore"):  # signalling NaN become quiet ones
         return np.asarray(np.isnan(array.astype(np.float64)))
-
-
-def _example(trial: Trial, got: Sequence[Array]) -> str:
-    """Say where a node went wrong first."""
-    operands = ", ".join("-" if x is None else f"{x.dtype}{x.shape}" for x in trial.inputs)
-    text = f"{trial.op_type}({operands}) {dict(trial.attributes)}"
-    for one, other in zip(got, trial.expected, strict=True):
-        if one.dtype != other.dtype or one.shape != other.shape:
-            return f"{text}: gives {one.dtype}{one.shape}, not {other.dtype}{other.shape}"
-        places = np.argwhere(_bits(one) != _bits(other))
-        for place in map(tuple, places):
-            if not (one[place] != one[place] and other[place] != other[place]):
-                here = [x[place] for x in trial.inputs if x is not None and x.shape == one.shape]
-                return f"{text}: gives {one[place]}, not {other[place]} at {place}, from {here}"
-    return text

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from hlo2onnx.raising.rules import RULES
 from tools import command_line
-from tools.rules.collect import measure_examples, measure_zoo
 from tools.rules.page import PAGE, page, witness_of
-from tools.rules.record import RECORD, load, matters, save
+from tools.rules.record import RECORD, load, matters, measure_examples, measure_zoo, save
 
 
 def main() -> int:

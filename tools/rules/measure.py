@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import jax
+import jaxlib
 import numpy as np
 import onnx
 import onnx_ir as oir
@@ -18,6 +22,7 @@ import hlo2onnx
 from hlo2onnx.ir.loop_facts import exact_trips
 from hlo2onnx.ir.traversal import subgraphs
 from tools.bench.timing import medians
+from tools.zoo.program import lowered
 
 OTHER_TARGETS = {"attention": "onnx", "rnn": "onnx"}
 """Rules that do not fire for ONNX Runtime, and the target that they are measured for."""
@@ -152,3 +157,19 @@ def _runs(graph: oir.Graph, times: int, counts: Mapping[str, float]) -> int:
             ran = max((round(counts.get(inner.name or "", 0)) for inner in body), default=0)
             total += _runs(body, ran if trips is None else times * trips, counts)
     return total
+
+
+def main() -> None:
+    """Measures one program of the zoo, in the environment that has its packages.
+
+    The arguments are its name, the path of a JSON file to write, and the rules to switch off.
+    """
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+    name, path, *rules = sys.argv[1:]
+    source, args = lowered(name)
+    found = {"jax": jaxlib.__version__, **asdict(measure(source, rules, args))}
+    Path(path).write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """Translates, verifies and times programs of real packages.
 
-    python -m tools.zoo --list
+    python -m tools.zoo                            prints the programs
     python -m tools.zoo --make-env DIR             makes the environments, with pip
     python -m tools.zoo --envs DIR                 runs every program
     python -m tools.zoo --envs DIR 'brax*' mctx_muzero
@@ -23,8 +23,7 @@ from tools import command_line
 from tools.zoo.environments import environment_of, make
 from tools.zoo.page import write_page
 from tools.zoo.program import Program, load_all
-from tools.zoo.run import SECONDS, run_one
-from tools.zoo.worker import Result
+from tools.zoo.worker import Result, run_one
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,14 +35,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.make_env:
         make_environments(given.make_env, chosen)
         return 0
-    if given.list or given.envs is None:
+    if given.envs is None:
         for item in chosen:
             print(f"{item.name:<32} {item.package:<24} {item.summary}")
         return 0
     results = []
     for item in chosen:
         python = given.envs / environment_of(item).name / "bin" / "python"
-        result = run_one(python, item.name, given.times, given.seconds)
+        result = run_one(python, item.name, given.times)
         results.append(result)
         print(line(item, result), flush=True)
         if given.write:
@@ -64,8 +63,7 @@ def make_environments(folder: Path, programs: Sequence[Program]) -> None:
 def line(item: Program, result: Result) -> str:
     """A result on the terminal."""
     text = f"{item.name:<32} {'ok' if result.ok else 'FAILS':<6}"
-    text += f"{result.nodes:>6} nodes {result.seconds:>6.1f} s, verified in"
-    text += f" {result.verified:>5.1f} s   error {result.max_error:.1e}"
+    text += f"{result.nodes:>6} nodes {result.seconds:>6.1f} s   error {result.max_error:.1e}"
     if result.ort:
         text += f"   ORT {1e3 * result.ort:.2f} ms, XLA {1e3 * result.xla:.2f} ms"
     if not result.ok:
@@ -84,13 +82,11 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = command_line("zoo", __doc__)
     add = parser.add_argument
     add("programs", nargs="*", help="names, packages or patterns of them; default: all")
-    add("--list", action="store_true", help="print the programs")
     add("--make-env", type=Path, metavar="DIR", help="make the environments, a folder of DIR each")
     add("--envs", type=Path, metavar="DIR", help="run the programs in the environments made there")
     add("--sample", action="store_true", help="only the programs of the wide tests")
     add("--times", action="store_true", help="time the programs in ONNX Runtime and in XLA")
     add("--write", action="store_true", help="write docs/zoo.md and docs/zoo.json")
-    add("--seconds", type=float, default=SECONDS, metavar="S", help=f"per program ({SECONDS})")
     return parser.parse_args(argv)
 
 

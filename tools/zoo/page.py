@@ -23,9 +23,9 @@ Medians on {cores} cores, onnxruntime {onnxruntime}.
 
 {right} of {all} programs are right, of {packages} packages.
 
-| package | version | jaxlib | program | ops | nodes | translation s | verification s | \
-error | ORT ms | XLA ms | ORT / XLA |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| package | version | jaxlib | program | nodes | translation s | error | ORT ms | XLA ms | \
+ORT / XLA |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -72,12 +72,11 @@ def page(rows: list[Result], programs: dict[str, Program]) -> str:
 def _row(row: Result, item: Program) -> str:
     cells = [item.package, row.version, row.jax, f"{item.summary} (`{row.name}`)"]
     if row.ok:
-        cells += [str(row.ops or ""), str(row.nodes), _number(row.seconds, 2)]
-        cells += [_number(row.verified, 1)]
+        cells += [str(row.nodes), _number(row.seconds, 2)]
         cells += [f"{row.max_error:.1e}", _number(1e3 * row.ort, 3), _number(1e3 * row.xla, 3)]
         cells += [_number(row.ort / row.xla, 2) if row.xla else ""]
     else:
-        cells += ["fails", *[""] * 7]
+        cells += ["fails", *[""] * 5]
     return f"| {' | '.join(cells)} |\n"
 
 

@@ -1,7 +1,7 @@
-"""Translates, verifies and times one program; runs in the environment that has its package.
+"""Translates, verifies and times one program in the environment that has its package.
 
-The arguments are its name, a path, and perhaps --times. The path is that of a JSON file. It is
-written before each stage, so it names the stage that ended the process.
+As a command it does so: the arguments are its name, a path, and perhaps --times. The path is that
+of a JSON file. It is written before each stage, so it names the stage that ended the process.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from tools import result_of
 from tools.bench.timing import THREADS, medians
 from tools.zoo.program import load_all, lowered
 
+SECONDS = 600
+ERROR_LENGTH = 2_000
+
 os.environ.setdefault("KERAS_BACKEND", "jax")
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 
 @dataclass
@@ -37,13 +40,11 @@ class Result:
             "done" if all ended well.
         ok: Whether the translation gives XLA's numbers.
         error: Why not.
-        ops: StableHLO ops of the program.
         nodes: Nodes of the model.
         seconds: Of the translation.
         max_error: Largest error, relative to the scale of its output.
         ort: Seconds of a call in ONNX Runtime.
         xla: Seconds of a call in XLA.
-        verified: Seconds of the verification.
     """
 
     name: str
@@ -52,13 +53,22 @@ class Result:
     stage: str = "build"
     ok: bool = False
     error: str = ""
-    ops: int = 0
     nodes: int = 0
     seconds: float = 0.0
     max_error: float = 0.0
     ort: float = 0.0
     xla: float = 0.0
-    verified: float = 0.0
+
+
+def run_one(python: Path, name: str, timed: bool, seconds: float = SECONDS) -> Result:
+    """Translates, verifies and perhaps times a program in the given interpreter."""
+    options = ["--times"] if timed else []
+    found = result_of("tools.zoo.worker", name, options, seconds=seconds, python=python)
+    data, problem, log = found
+    result = Result(**(data or {"name": name}))
+    if problem or not (result.ok or result.error):
+        result.ok, result.error = False, f"{problem}\n{log[-ERROR_LENGTH:]}".strip()
+    return result
 
 
 def run(result: Result, path: Path, timed: bool) -> None:
@@ -80,11 +90,9 @@ def run(result: Result, path: Path, timed: bool) -> None:
     start = time.perf_counter()
     program = hlo2onnx.translate(source)
     result.seconds = time.perf_counter() - start
-    result.ops, result.nodes = program.report.ops.total(), program.report.nodes.total()
+    result.nodes = program.report.nodes.total()
     begin("verify")
-    start = time.perf_counter()
     found = program.verify(*args)
-    result.verified = time.perf_counter() - start
     result.max_error = found.max_error
     result.ok = bool(found) or _within(found, item.tolerance)
     result.error = "" if result.ok else str(found)

@@ -40,9 +40,7 @@ def _cast(source: ir.DataType, result: ir.DataType) -> list[Trial]:
     trials = []
     for values in (long, long[:3], long[1]):
         right, also = _cast_values(np.asarray(values), result)
-        trials.append(
-            Trial("Cast", (np.asarray(values),), (right,), attributes, also, zero_signs=True)
-        )
+        trials.append(Trial("Cast", (np.asarray(values),), (right,), attributes, also))
     return trials
 
 

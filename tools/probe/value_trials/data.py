@@ -24,7 +24,6 @@ class Trial:
 
     Attributes:
         also: Outputs that are as good, where XLA itself rounds twice.
-        zero_signs: Whether -0 must come out as -0.
         constants: Whether all inputs but the first are constants of the model; that one, too, if it
             is alone.
         computed: Whether the first input is the result of another node.
@@ -37,7 +36,6 @@ class Trial:
     expected: tuple[Array, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     also: tuple[Array, ...] | None = None
-    zero_signs: bool = False
     constants: bool = False
     computed: bool = False
     used: bool = False
@@ -49,7 +47,6 @@ def node(
     *inputs: Array | None,
     outputs: int = 1,
     right: tuple[Array, ...] | None = None,
-    zero_signs: bool = False,
     tolerance: float = 0.0,
     **attributes: Any,
 ) -> Trial:
@@ -62,7 +59,7 @@ def node(
     arrays = tuple(None if x is None else np.asarray(x) for x in inputs)
     if right is None:
         right = _reference(op_type, arrays, outputs, attributes)
-    return Trial(op_type, arrays, right, attributes, zero_signs=zero_signs, tolerance=tolerance)
+    return Trial(op_type, arrays, right, attributes, tolerance=tolerance)
 
 
 def _reference(

@@ -30,9 +30,8 @@ Values = Callable[[ir.DataType], Array]
 def _unary(op_type: str, values: Values, dtype: ir.DataType) -> list[Trial]:
     known = values(dtype)
     long = np.concatenate([known, spread(known, max(VECTOR - len(known), 1))])
-    signed = op_type in ("Identity", "Neg", "Abs")
     inputs = (long, long[:3], long[1], spread(known, 5, 7))
-    return [node(op_type, x, zero_signs=signed) for x in inputs]
+    return [node(op_type, x) for x in inputs]
 
 
 def _binary(

@@ -1,7 +1,7 @@
 """Trials of operators that move, reduce, rank and multiply elements: rows of inputs.
 
-Operators that only move must keep every bit, -0 and NaN too. Integer sums and products wrap; those
-of floats are of numbers so small that nothing is rounded.
+Operators that only move must keep every bit, but for the sign of a zero. Integer sums and products
+wrap; those of floats are of numbers so small that nothing is rounded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ class Rows:
     op_type: str
     values: Values
     rows: Iterable[Row]
-    zero_signs: bool = False
     same_type: bool = False
 
     def __call__(self, dtype: ir.DataType) -> list[Trial]:
@@ -63,7 +62,7 @@ class Rows:
                 self.values(dtype, *x, seed=3 * number + place) if isinstance(x, tuple) else x
                 for place, x in enumerate(inputs)
             ]
-            trial = node(self.op_type, *arrays, zero_signs=self.zero_signs, **attributes)
+            trial = node(self.op_type, *arrays, **attributes)
             if self.same_type:
                 expected = tuple(x.astype(arrays[0].dtype) for x in trial.expected)
                 trial = replace(trial, expected=expected)
@@ -194,7 +193,7 @@ def _pad(mode: str, dtype: ir.DataType) -> list[Trial]:
     x = spread(every(dtype) if dtype == ir.DataType.INT32 else values, 4, VECTOR)
     pads = i64(2, 3, 1, 60 if mode == "reflect" else 70)
     fills = [(fill,) for fill in (*values[:2], *values[-3:])] if mode == "constant" else [()]
-    return [node("Pad", x, pads, *fill, mode=mode, zero_signs=True) for fill in fills]
+    return [node("Pad", x, pads, *fill, mode=mode) for fill in fills]
 
 
 def _one_hot(first: ir.DataType, second: ir.DataType | None = None) -> list[Trial]:
@@ -204,7 +203,7 @@ def _one_hot(first: ir.DataType, second: ir.DataType | None = None) -> list[Tria
     off_on = spread(specials(values), 2)
     at = np.arange(-9, 9).astype(indices.numpy())
     hot = np.where((at[:, None] % 9) == np.arange(9), off_on[1], off_on[0])
-    return [node("OneHot", at, np.asarray(9), off_on, right=(hot,), zero_signs=True)]
+    return [node("OneHot", at, np.asarray(9), off_on, right=(hot,))]
 
 
 def _scatters() -> dict[str, Trials]:
@@ -224,7 +223,7 @@ def _scatters() -> dict[str, Trials]:
         ]
         for op_type, rows in (("ScatterElements", elements), ("ScatterND", tuples)):
             key = op_type if name == "none" else f"{op_type}[{name}]"
-            found[key] = Rows(op_type, values, rows, zero_signs=name == "none")
+            found[key] = Rows(op_type, values, rows)
     return found
 
 
@@ -365,7 +364,7 @@ def _max_pool(dtype: ir.DataType) -> list[Trial]:
 
 
 _TRIALS: dict[str, Trials] = {
-    **{k: Rows(k.partition("[")[0], _specials, rows, True) for k, rows in _MOVES.items()},
+    **{k: Rows(k.partition("[")[0], _specials, rows) for k, rows in _MOVES.items()},
     **_scatters(),
     "OneHot": _one_hot,
     "Pad": partial(_pad, "constant"),
@@ -386,7 +385,7 @@ _TRIALS: dict[str, Trials] = {
     },
     "ReduceProd": Rows("ReduceProd", _factors, _REDUCED, same_type=True),
     "TopK": _top_k,
-    "Where": Rows("Where", _specials, _WHERE, zero_signs=True),
+    "Where": Rows("Where", _specials, _WHERE),
     "Conv": Rows("Conv", small, [(_CONVOLVED, {"group": 2}),
                                  (_CONVOLVED, {"group": 2, "strides": [2, 3]})]),
     "ConvInteger.w": _conv_integer,

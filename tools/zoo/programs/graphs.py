@@ -117,3 +117,20 @@ def dm_pix_augment() -> Built:
     rng = np.random.default_rng(0)
     images = jnp.asarray(rng.uniform(size=(2, 24, 24, 3)), jnp.float32)
     return augment, (images[0], images[1])
+
+
+@program("jraph")
+def jraph_walks() -> Built:
+    """Walks of four steps between 200 nodes of a graph, counted."""
+    import jraph
+
+    rng = np.random.default_rng(0)
+    senders, receivers = (jnp.asarray(rng.integers(0, 200, 2000), jnp.int32) for _ in range(2))
+
+    def walks(senders, receivers):
+        ones = jnp.ones_like(senders)
+        edges = jraph.segment_sum(ones, senders * 200 + receivers, 200 * 200).reshape(200, 200)
+        pairs = edges @ edges
+        return pairs @ pairs
+
+    return walks, (senders, receivers)

@@ -30,12 +30,6 @@ def _brax_step(name: str, backend: str) -> Built:
 
 
 @program("brax")
-def brax_inverted_pendulum() -> Built:
-    """A step of the inverted pendulum, generalized coordinates."""
-    return _brax_step("inverted_pendulum", "generalized")
-
-
-@program("brax")
 def brax_reacher_spring() -> Built:
     """A step of the reacher, spring backend."""
     return _brax_step("reacher", "spring")

@@ -62,10 +62,12 @@ def pgx_minatar() -> Built:
     return _pgx("minatar-breakout", 2, 10)
 
 
-def _gymnax(name: str, steps: int) -> Built:
+@program("gymnax")
+def gymnax_asterix() -> Built:
+    """Ten random steps of MinAtar's Asterix."""
     import gymnax
 
-    environment, parameters = gymnax.make(name)
+    environment, parameters = gymnax.make("Asterix-MinAtar")
     count = environment.action_space(parameters)
 
     def play(key):
@@ -76,21 +78,9 @@ def _gymnax(name: str, steps: int) -> Built:
             return (out[1], out[0]), out[2]
 
         observation, state = environment.reset(key, parameters)
-        return jax.lax.scan(step, (state, observation), jax.random.split(key, steps))
+        return jax.lax.scan(step, (state, observation), jax.random.split(key, 10))
 
     return lambda key: jax.tree.leaves(play(key)), (jax.random.PRNGKey(0),)
-
-
-@program("gymnax")
-def gymnax_pendulum() -> Built:
-    """Twenty random steps of the pendulum."""
-    return _gymnax("Pendulum-v1", 20)
-
-
-@program("gymnax")
-def gymnax_asterix() -> Built:
-    """Ten random steps of MinAtar's Asterix."""
-    return _gymnax("Asterix-MinAtar", 10)
 
 
 @program("jumanji")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tools.zoo.arrays import normal
 from tools.zoo.program import Built, program
@@ -160,21 +161,6 @@ def interpax_splines() -> Built:
 
 
 @program("ott-jax")
-def ott_sinkhorn() -> Built:
-    """Sinkhorn's algorithm between two point clouds, with the cost's gradient."""
-    from ott.geometry import pointcloud
-    from ott.problems.linear import linear_problem
-    from ott.solvers.linear import sinkhorn
-
-    def cost(x, y):
-        geometry = pointcloud.PointCloud(x, y, epsilon=0.1)
-        solver = sinkhorn.Sinkhorn(max_iterations=200, threshold=1e-2)
-        return solver(linear_problem.LinearProblem(geometry)).reg_ot_cost
-
-    return jax.value_and_grad(cost), (normal(24, 2), normal(20, 2, seed=1) + 1)
-
-
-@program("ott-jax")
 def ott_sorting() -> Built:
     """Soft sorting, ranking and quantiles."""
     from ott.tools import soft_sort
@@ -198,3 +184,34 @@ def matfree_log_determinant() -> Built:
         return estimator(lambda v: a @ v, key)
 
     return estimate, (_spd(16), jax.random.PRNGKey(0))
+
+
+def _places(count: int, seed: int) -> jax.Array:
+    """Numbers between 0 and 1."""
+    return jnp.asarray(np.random.default_rng(seed).uniform(size=count), jnp.float32)
+
+
+@program("interpax")
+def interpax_image() -> Built:
+    """A surface on a grid of 200 × 256 points, interpolated linearly at 50,000 places."""
+    import interpax
+
+    x, y = jnp.linspace(0, 1, 200), jnp.linspace(0, 1, 256)
+
+    def surface(xq, yq, heights):
+        return interpax.interp2d(xq, yq, x, y, heights, method="linear")
+
+    return surface, (_places(50_000, 0), _places(50_000, 1), normal(200, 256))
+
+
+@program("interpax")
+def interpax_signal() -> Built:
+    """A signal of 1,000 samples, interpolated linearly at 200,000 places in no order."""
+    import interpax
+
+    known = jnp.linspace(0, 1, 1000)
+
+    def signal(places, samples):
+        return interpax.interp1d(places, known, samples, method="linear")
+
+    return signal, (_places(200_000, 2), normal(1000))

@@ -1,1 +1,0 @@
-"""The benchmark's models written in PyTorch."""
