@@ -8,9 +8,9 @@
 
 ONNX Runtime and XLA take turns in blocks of calls. A pause comes before each block, because the
 threads of an idle session spin for a while. Figures are medians. XLA's time varies by tens of
-percent between runs, so compare only ratios of one run. decompositions has residuals as well, calls
-the microseconds beside `session.run`, and memory the peak with gigabytes of weights. The exit code
-is 1 if a program fails or is unlike XLA.
+percent between runs, so compare only ratios of one run. twins has networks in PyTorch in place of
+XLA, decompositions has residuals as well, calls the microseconds beside `session.run`, and memory
+the peak with gigabytes of weights. The exit code is 1 if a program fails or is unlike XLA.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tools.bench.benchmark import Benchmark
 from tools.bench.page import line, mean_ratio, write
 
 GROUPS = (
-    *("dense", "large_arrays", "linear_algebra", "decompositions", "random_draws"),
+    *("dense", "twins", "large_arrays", "linear_algebra", "decompositions", "random_draws"),
     *("calls", "memory"),
 )
 """Modules with BENCHMARKS and perhaps COLUMNS, a PAGE and a function `measure` of their own."""

@@ -34,12 +34,13 @@ def _cells_of(text: str) -> dict[str, dict[str, str]]:
 
 
 def mean_ratio(rows: Mapping[str, Mapping[str, str]]) -> str:
-    """A line with the geometric mean of ours / XLA, if a table has it."""
-    ratios = list(filter(None, (cells.get("ours / XLA") for cells in rows.values())))
-    if not ratios:
-        return ""
-    mean = np.exp(np.mean(np.log([float(each) for each in ratios])))
-    return f"\nGeometric mean of ours / XLA: {mean:.2f}"
+    """Lines with the geometric means of ours / XLA and ours / twin, as far as a table has them."""
+    found = ""
+    for column in ("ours / XLA", "ours / twin"):
+        if ratios := list(filter(None, (cells.get(column) for cells in rows.values()))):
+            mean = np.exp(np.mean(np.log([float(each) for each in ratios])))
+            found += f"\nGeometric mean of {column}: {mean:.2f}"
+    return found
 
 
 def write(
