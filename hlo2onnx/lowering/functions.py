@@ -73,7 +73,7 @@ class KeptFunctions:
         inputs = [part for parts in arguments for part in parts]
         if (
             function is None
-            or _JAXS_OWN.fullmatch(symbol)
+            or not may_be_kept(symbol)
             or context.in_scalar_region
             or context.in_expansion
             or any(parts in em.rows for parts in arguments)
@@ -121,6 +121,11 @@ class KeptFunctions:
             taken.add(output)
             graph.outputs.append(output)
         return graph
+
+
+def may_be_kept(symbol: str) -> bool:
+    """Whether a function can be one of the model, because JAX did not create it on its own."""
+    return _JAXS_OWN.fullmatch(symbol) is None
 
 
 def _inputs(em: Emitter, argument: ir.BlockArgument[ir.Type]) -> Parts:

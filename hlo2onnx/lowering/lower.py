@@ -7,7 +7,7 @@ convention of ONNX's own DFT. Images may have their channels in axis 1. Tokens h
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as oir
@@ -30,7 +30,7 @@ from hlo2onnx.ir.dims import is_static
 from hlo2onnx.ir.values import dtype_of, rank_of
 from hlo2onnx.lowering.context import Diagnosis, Parts
 from hlo2onnx.lowering.emitter import Emitter, NeedsOpset
-from hlo2onnx.lowering.functions import KeptFunctions
+from hlo2onnx.lowering.functions import KeptFunctions, may_be_kept
 from hlo2onnx.lowering.registry import load_handlers
 from hlo2onnx.lowering.shape_arithmetic import extent_contents, value_of
 from hlo2onnx.lowering.user_calls import user_handler
@@ -183,11 +183,7 @@ def lower(
         raise LoadError("the program returns nothing; a model needs an output")
     calls = known_translations(options.custom_calls)
     functions = functions_of(module_operation)
-    if options.functions == "inline" and (found := too_many_ops(functions, function)):
-        raise LoadError(
-            f"the program has too many calls to inline: {found}"
-            '\n  next   keep them: functions="keep" (--functions keep)'
-        )
+    _check_size(functions, function, options)
     registry = load_handlers().with_own(user_handler(*item) for item in calls.items())
     constants = Constants()
     opset = options.opset or target.newer_opset
@@ -204,6 +200,14 @@ def lower(
                 diagnosis.expansions.clear()
             report.note(needed.note(target))
             opset = needed.opset
+
+
+def _check_size(functions: Mapping[str, ir.Operation], root: str, options: Options) -> None:
+    keeps = options.functions == "keep"
+    found = too_many_ops(functions, root, lambda symbol: keeps and may_be_kept(symbol))
+    if found:
+        advice = "" if keeps else '\n  next   keep them: functions="keep" (--functions keep)'
+        raise LoadError(f"the program has too many calls to inline: {found}{advice}")
 
 
 STATES = "hlo2onnx.states"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,11 @@ CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 """The attribute with the function that an op calls, by the name of the op."""
 
 
-def too_many_ops(functions: Mapping[str, ir.Operation], root: str) -> str:
+def too_many_ops(
+    functions: Mapping[str, ir.Operation],
+    root: str,
+    is_kept: Callable[[str], bool] = lambda _: False,
+) -> str:
     """Why a program should not be inlined: its count of ops; "" if it may be.
 
     Recursive calls do not count.
@@ -75,22 +80,31 @@ def too_many_ops(functions: Mapping[str, ir.Operation], root: str) -> str:
     Args:
         functions: The functions of a module by symbol.
         root: The function to start with.
+        is_kept: Whether calls of a function stay calls.
     """
     own: dict[str, int] = {}
     whole: dict[str, int] = {}
+    kept = [root]
 
     def ops(symbol: str) -> int:
-        """The ops of a function, with those of the functions that it calls."""
+        """The ops of a function, with those of the functions that are inlined in it."""
         if symbol not in whole:
             whole[symbol] = 0
             operations = operations_of(functions[symbol])
-            own[symbol] = len(operations)
+            own[symbol] = found = len(operations)
             calls = [text_of(op, CALLEES[op.name]) for op in operations if op.name in CALLEES]
-            inner = (ops(callee) for callee in calls if callee in functions)
-            whole[symbol] = own[symbol] + sum(inner)
+            for callee, count in Counter(calls).items():
+                if is_kept(callee):
+                    kept.append(callee)
+                elif callee in functions:
+                    found += count * ops(callee)
+            whole[symbol] = found
         return whole[symbol]
 
-    total = ops(root)
+    total = 0
+    while kept:
+        symbol = kept.pop()
+        total += ops(symbol) if symbol in functions and symbol not in whole else 0
     if total <= max(INLINED_OPS, 2 * sum(own.values())):
         return ""
     return f"with all calls inlined it has {total:,} ops; the limit is {INLINED_OPS:,}"
