@@ -15,7 +15,7 @@ from mostly_wide import mostly_wide
 
 import hlo2onnx
 from tools.model_mutation.operators import mutants_of
-from tools.model_mutation.programs import F32, I32, of, translated_function
+from tools.model_mutation.programs import F32, I32, of
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ QUICK = ("dynamic_slice clamp", "clip to +-6", "NaN guard", "zeroed weights")
 @pytest.mark.parametrize("fault", mostly_wide(FAULTS, QUICK, lambda fault: fault.name))
 def test_planted_fault_is_caught(fault: Fault) -> None:
     with jax.enable_x64(False):
-        program = translated_function(fault.function, fault.types)
+        program = hlo2onnx.translate(jax.jit(fault.function).lower(*fault.types))
     pairs = zip(fault.shown_by, fault.types, strict=True)
     arguments = [np.broadcast_to(np.asarray(x, t.dtype), t.shape).copy() for x, t in pairs]
     found = program.verify()
