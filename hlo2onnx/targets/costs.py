@@ -184,22 +184,8 @@ class Flags:
     """Scan does not run, or is wrong, or one from the last row to the first."""
     no_if: bool = False
     """If does not run, or is wrong."""
-    drops_unread_states: bool = False
-    """A Loop whose body reads neither its state nor the trip number is wrong."""
-    no_zero_trips: bool = False
-    """A Loop of no trips fails, or does not give its initial states and empty stacks."""
-    no_nested_loops: bool = False
-    """A Loop in a Loop fails, or an If in that."""
-    no_unknown_stacks: bool = False
-    """A Loop whose state decides how many rows its outputs have fails."""
     no_outer_values_in_scans: bool = False
     """The body of a Scan cannot read values of the graph around it."""
-    no_outer_values_in_loops: bool = False
-    """The same for Loop."""
-    no_outer_values_in_branches: bool = False
-    """The same for the branches of If."""
-    no_unlike_branches: bool = False
-    """An If whose branches give different shapes fails."""
 
     # -- numbers ----------------------------------------------------------------------------------
 

@@ -75,38 +75,11 @@ def _i64(*numbers: int) -> Array:
     return np.array(numbers, np.int64)
 
 
-_YES, _NO = np.array(True), np.array(False)
+_YES = np.array(True)
 _ROWS = np.arange(20, dtype=np.float32).reshape(5, 4)
 _X = _f(1, 2, 3, 4)
 _ROW_SUMS = np.cumsum(_ROWS, 0)
 _DOUBLED = _X * (2.0 ** np.arange(5, dtype=np.float32))[:, None]
-
-
-def _loop(
-    flag: str,
-    shows: str,
-    body: str,
-    right: Array,
-    trips: int = 5,
-    goes: Array = _YES,
-    outer: str = "",
-) -> FlagTrial:
-    """A Loop of so many trips at most, whose state is s and then t."""
-    graph = (
-        f"g (int64 n, bool c, float[4] x) => (float[4] y) {{{outer} y = Loop <body = step (int64 i,"
-        f" bool c, float[4] s) => (bool d, float[4] t) {{d = Identity(c) {body}}}> (n, c, x)}}"
-    )
-    return FlagTrial(flag, shows, graph, {"n": np.array(trips), "c": goes, "x": _X}, (right,))
-
-
-def _stacked_loop(flag: str, shows: str, body: str, trips: int, *right: Array) -> FlagTrial:
-    """A Loop whose state is s and then t, with u stacked."""
-    graph = (
-        "g (int64 n, bool c, float[4] x) => (float[4] y, float[k,4] z) {y, z = Loop <body = step"
-        " (int64 i, bool c, float[4] s) => (bool d, float[4] t, float[4] u)"
-        f" {{d = Identity(c) {body}}}> (n, c, x)}}"
-    )
-    return FlagTrial(flag, shows, graph, {"n": np.array(trips), "c": _YES, "x": _X}, right)
 
 
 def _scan(flag: str, shows: str, right: Array, outer: str) -> FlagTrial:
@@ -130,8 +103,13 @@ def _sums(shows: str, directions: str, stacked: Array) -> FlagTrial:
 
 
 LOOPS = (
-    _stacked_loop("no_loop", "a Loop of 5 trips, with a state and a stacked output",
-                  "t = Add(s, s) u = Neg(s)", 5, 32 * _X, -_DOUBLED),
+    FlagTrial(
+        "no_loop", "a Loop of 5 trips, with a state and a stacked output",
+        "g (int64 n, bool c, float[4] x) => (float[4] y, float[k,4] z) {y, z = Loop <body = step"
+        " (int64 i, bool c, float[4] s) => (bool d, float[4] t, float[4] u)"
+        " {d = Identity(c) t = Add(s, s) u = Neg(s)}> (n, c, x)}",
+        {"n": np.array(5), "c": _YES, "x": _X}, (32 * _X, -_DOUBLED),
+    ),
     FlagTrial(
         "no_loop", "a Loop until a condition of its state",
         "g (bool c, float[4] x, float m) => (float[4] y) {"
@@ -150,51 +128,10 @@ LOOPS = (
         " else_branch = b () => (float[4] q) {q = Abs(x)}>}",
         {"c": _YES, "x": _X}, (-_X,),
     ),
-    _stacked_loop("drops_unread_states", "a Loop whose body reads no state",
-                  "t = Neg(x) u = Abs(x)", 3, -_X, np.stack([_X] * 3)),
-    _stacked_loop("no_zero_trips", "a Loop of no trips",
-                  "t = Add(s, s) u = Neg(s)", 0, _X, np.zeros((0, 4), np.float32)),
-    _loop("no_zero_trips", "a Loop whose condition is false from the start",
-          "t = Add(s, s)", _X, goes=_NO),
-    FlagTrial(
-        "no_nested_loops", "a Loop in the body of a Loop, and an If in that",
-        "g (int64 n, bool c, float[4] x) => (float[4] y) {"
-        " y = Loop <body = outer (int64 i, bool c1, float[4] s) => (bool d, float[4] t) {"
-        " d = Identity(c1) t = Loop <body = inner (int64 j, bool c2, float[4] p)"
-        " => (bool e, float[4] q) {e = Identity(c2) f = Equal(i, j) q = If (f)"
-        " <then_branch = a () => (float[4] v) {v = Add(p, s)},"
-        " else_branch = b () => (float[4] w) {w = Neg(p)}>}> (n, c, s)}> (n, c, x)}",
-        {"n": np.array(3), "c": _YES, "x": _X}, (_X * 0,),
-    ),
-    FlagTrial(
-        "no_unknown_stacks", "a Loop with a stacked output and an end that its state decides",
-        "g (bool c, float[4] x, float m) => (float[4] y, float[k,4] z) {"
-        " y, z = Loop <body = step (int64 i, bool c, float[4] s)"
-        " => (bool d, float[4] t, float[4] u) {t = Add(s, s) u = Neg(s)"
-        " f = ReduceMax<keepdims=0>(t) d = Less(f, m)}> (, c, x)}",
-        {"c": _YES, "x": _X, "m": np.array(100, np.float32)},
-        (32 * _X, -_DOUBLED),
-    ),
     _scan("no_outer_values_in_scans", "a Scan whose body reads a value of the outer graph",
           _X - _X * _ROWS.sum(0), "o = Neg(x)"),
     _scan("no_outer_values_in_scans", "a Scan whose body reads a constant of the outer graph",
           _X + _X * _ROWS.sum(0), "o = Constant<value = float[4] {1, 2, 3, 4}>()"),
-    _loop("no_outer_values_in_loops", "a Loop whose body reads a value of the outer graph",
-          "t = Add(s, o)", -2 * _X, trips=3, outer="o = Neg(x)"),
-    FlagTrial(
-        "no_outer_values_in_branches", "an If whose branches read a value of the outer graph",
-        "g (bool c, float[4] x) => (float[4] y) {o = Neg(x) y = If (c)"
-        " <then_branch = a () => (float[4] p) {p = Neg(o)},"
-        " else_branch = b () => (float[4] q) {q = Abs(o)}>}",
-        {"c": _NO, "x": _X}, (_X,),
-    ),
-    FlagTrial(
-        "no_unlike_branches", "an If whose branches give different shapes",
-        "g (bool c, float[4] x) => (float[k] y) {y = If (c)"
-        " <then_branch = a () => (float[8] p) {p = Concat<axis=0>(x, x)},"
-        " else_branch = b () => (float[4] q) {q = Abs(x)}>}",
-        {"c": _YES, "x": _X}, (np.concatenate([_X, _X]),),
-    ),
     FlagTrial(  # some end the process when they load it
         "inlines_branches", "Ifs in Ifs, two of them with a condition that follows from a constant",
         "g (float[4] x, bool p) => (float[4] a) <bool no = {0}> {a = If (p)"

@@ -167,7 +167,7 @@ def _replace_node(
     newer = newer_decomposition(node, builder.opset)
     if newer is not None and _replaced(node, builder, newer):
         return True
-    if fault := control_flow_fault(node, builder.target.flags, kernels.facts):
+    if fault := control_flow_fault(node, builder.target.flags):
         return _refusal(node, f"{builder.target.name} runs no {fault}", NEXT)
     if node.domain or node.op_type in _STRUCTURAL or kernels.can_run(node):
         return False

@@ -2,111 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.facts import Facts
-from hlo2onnx.ir.ranges import Range
-from hlo2onnx.ir.replace import replace, state_count
+from hlo2onnx.ir.replace import replace
 from hlo2onnx.ir.shapes import INT64_MIN
-from hlo2onnx.ir.traversal import (
-    all_nodes,
-    all_values,
-    reads,
-    replace_input,
-    replace_uses,
-    subgraphs,
-)
+from hlo2onnx.ir.traversal import all_nodes, replace_input, replace_uses, subgraphs
 from hlo2onnx.ir.values import attributes_of, dtype_of, present, rank_of, shape_of
 from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.legalize.carriers import carriers_of
 from hlo2onnx.targets.target import Target
 
-# -- control flow ----------------------------------------------------------------------------------
-
-# Control flow that a target does not run, or runs wrongly, by the flags of its table.
-
-
 NEXT = "use jnp.where or a loop of few constant trips, or translate for another target"
 
 
-def control_flow_fault(node: oir.Node, flags: Flags, facts: Facts) -> str:
-    """What the target does not run of an If, Loop or Scan; "" if it runs it."""
-    for flag, what, is_met in () if node.domain else _FAULTS.get(node.op_type, ()):
-        if getattr(flags, flag) and is_met(node, facts):
-            return what
-    return ""
-
-
-def _always(node: oir.Node, facts: Facts) -> bool:
-    return True
-
-
-def _holds_control_flow(node: oir.Node, facts: Facts) -> bool:
-    inner = [each for body in subgraphs(node) for each in all_nodes(body)]
-    return any(not each.domain and each.op_type in _FAULTS for each in inner)
-
-
-def _reads_outer(node: oir.Node, facts: Facts) -> bool:
-    """Whether the bodies of a node read values of the graphs around them."""
-    bodies = subgraphs(node)
-    inside = {x for body in bodies for x in all_values(body)}
-    read = {x for body in bodies for each in body for x in reads(each)}
-    return not inside.issuperset(read.union(*(body.outputs for body in bodies)))
-
-
-def _has_unlike_branches(node: oir.Node, facts: Facts) -> bool:
-    first, second = ([value.shape for value in branch.outputs] for branch in subgraphs(node))
-    return first != second
-
-
-def _trips(loop: oir.Node, facts: Facts) -> Range | None:
-    return None if loop.inputs[0] is None else facts.int_range(loop.inputs[0])
-
-
-def _may_have_no_trips(loop: oir.Node, facts: Facts) -> bool:
-    trips = _trips(loop, facts)
-    return trips is None or trips.low < 1
-
-
-def _stacks_unknown(loop: oir.Node, facts: Facts) -> bool:
-    trips = _trips(loop, facts)
-    is_counted = trips is not None and trips.low == trips.high and loop.inputs[1] is None
-    return len(loop.outputs) > state_count(loop) and not is_counted
-
-
-def _reads_no_state(loop: oir.Node, facts: Facts) -> bool:
-    (body,) = subgraphs(loop)
-    given = (body.inputs[0], *body.inputs[2:])
-    return not any(value.uses() or value.is_graph_output() for value in given)
-
-
-_OUTER = "that reads values of the graph around it"
-_Fault = tuple[str, str, Callable[[oir.Node, Facts], bool]]
-_FAULTS: Mapping[str, Sequence[_Fault]] = {
-    "If": (
-        ("no_if", "If", _always),
-        ("no_outer_values_in_branches", f"branch {_OUTER}", _reads_outer),
-        ("no_unlike_branches", "If whose branches give different shapes", _has_unlike_branches),
-    ),
-    "Scan": (
-        ("no_scan", "Scan", _always),
-        ("no_outer_values_in_scans", "Scan", _always),  # the others are Loops now
-        ("no_nested_loops", "control flow in a Scan", _holds_control_flow),
-    ),
-    "Loop": (
-        ("no_loop", "Loop", _always),
-        ("no_nested_loops", "control flow in a Loop", _holds_control_flow),
-        ("no_zero_trips", "Loop that may have no trips", _may_have_no_trips),
-        ("no_unknown_stacks", "Loop whose state decides how many rows it gives", _stacks_unknown),
-        ("no_outer_values_in_loops", f"Loop {_OUTER}", _reads_outer),
-        ("drops_unread_states", "Loop that reads neither its state nor the trip", _reads_no_state),
-    ),
-}
-"""For each operator its faults: the flag of the target, what it does not run, and whether a node is
-that."""
+def control_flow_fault(node: oir.Node, flags: Flags) -> str:
+    """The control flow operator of a node that the target does not run; "" if it runs it."""
+    # Scans that may read outer values are Loops by now.
+    no_scan = flags.no_scan or flags.no_outer_values_in_scans
+    lacks = {"If": flags.no_if, "Loop": flags.no_loop, "Scan": no_scan}
+    return node.op_type if not node.domain and lacks.get(node.op_type) else ""
 
 
 # -- scans -----------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def count_integers(b: TargetBuilder, node: oir.Node) -> list[oir.Value] | None:
         return None
     if not b.supports("TopK", dtype):  # it becomes one of another type
         return None
-    if flags.no_if or flags.no_outer_values_in_branches or flags.narrows_i64:
+    if flags.no_if or flags.narrows_i64:
         return None
     row = b.cast(b.reshape(x, (size,)), T.INT32)
     ends = b.ReduceMin(row, keepdims=0), b.ReduceMax(row, keepdims=0)

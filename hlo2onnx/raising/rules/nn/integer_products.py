@@ -94,7 +94,7 @@ def _product_modulo(b: Rewriter, x: oir.Value, y: oir.Value, terms: int) -> oir.
     """The product of i32 numbers in f64, in i64; only its last 32 digits are right."""
     flags = b.target.flags
     is_measured = b.supports("ReduceMax", T.DOUBLE) and b.supports("Abs", T.DOUBLE)
-    if not is_measured or flags.no_if or flags.no_outer_values_in_branches:
+    if not is_measured or flags.no_if:
         return _parted_product(b, x, y)
     sizes = [b.ReduceMax(b.Abs(value), keepdims=0) for value in (x, y)]
     # A product of sizes that is rounded is greater than this.
