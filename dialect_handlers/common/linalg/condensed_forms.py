@@ -36,10 +36,6 @@ class Reflections(NamedTuple):
         return jnp.concatenate([head, multiply_by_q(self.v[:, shift:].T, self.tau, tail)])
 
 
-LEAST_PART = 48
-"""Columns. Before so many are reduced, a smaller matrix does not save the time to cut it out."""
-MOST_PARTS = 4
-
 _Step = Callable[[jax.Array, jax.Array], tuple[jax.Array, tuple[Reflections, ...]]]
 
 
@@ -62,7 +58,7 @@ def tridiagonalize(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections]:
         change = jnp.concatenate([v, w]).T @ jnp.conj(jnp.concatenate([w, v]))
         return a - change, (Reflections(v, tau),)
 
-    d, e, (q,) = _by_parts(step, a, a.shape[0] - 1, -1)
+    d, e, (q,) = _diagonals(step, a, a.shape[0] - 1, -1)
     return d, e, q
 
 
@@ -90,34 +86,21 @@ def bidiagonalize(
         return a - change, (Reflections(v, tau), Reflections(w, rho))
 
     # A column of zeros, so that the last row has a reflection too.
-    d, e, (left, right) = _by_parts(step, jnp.pad(a, [(0, 0), (0, 1)]), n, 1)
+    d, e, (left, right) = _diagonals(step, jnp.pad(a, [(0, 0), (0, 1)]), n, 1)
     return d[:n], e[: n - 1], left, Reflections(right.v[:, :n], right.tau)
 
 
-def _by_parts(
+def _diagonals(
     step: _Step, a: jax.Array, count: int, offset: int
 ) -> tuple[jax.Array, jax.Array, list[Reflections]]:
-    """The real diagonal and the one beside it after so many steps, and the reflections. Finished
-    rows and columns are cut off now and then.
+    """The real diagonal and the one beside it after so many steps, and the reflections.
 
     Args:
         step: Makes the first column, the second, ... of what is left of A final.
     """
-    size = max(1, -(-count // max(1, min(MOST_PARTS, count // LEAST_PART))))
-    main, beside, parts = [], [], []
-    for first in range(0, max(count, 1), size):
-        trips = min(size, count - first)
-        a, found = lax.scan(step, a, np.arange(trips)[:, None])
-        main.append(jnp.diagonal(a)[:trips])
-        beside.append(jnp.diagonal(a, offset)[:trips])
-        parts.append([(jnp.pad(v[:, 0], [(0, 0), (first, 0)]), tau[:, 0, 0]) for v, tau in found])
-        a = a[trips:, trips:]
-    main.append(jnp.diagonal(a))
-    joined = [
-        Reflections(*map(jnp.concatenate, zip(*own, strict=True)))
-        for own in zip(*parts, strict=True)
-    ]
-    return jnp.concatenate(main).real, jnp.concatenate(beside).real, joined
+    a, found = lax.scan(step, a, np.arange(count)[:, None])
+    reflections = [Reflections(v[:, 0], tau[:, 0, 0]) for v, tau in found]
+    return jnp.diagonal(a).real, jnp.diagonal(a, offset).real, reflections
 
 
 def hessenberg(

@@ -8,6 +8,7 @@ from functools import partial
 
 import onnx_ir as oir
 
+from dialect_handlers.common.padding import pad
 from dialect_handlers.common.reductions import Function, combine, has_reducer, reduce_axes
 from dialect_handlers.common.regions import Combiner
 from dialect_handlers.common.subgraphs import loop, states_of
@@ -252,9 +253,9 @@ def cumulative_sum(em: Emitter, x: oir.Value, axis: int, *, reverse: bool) -> oi
     blocks, length = _blocks(em, extent)
     room = product((blocks, length))
     if room != extent:
-        pads = em.extents.vector([0, difference(room, extent)])
-        types = [(dtype_of(x), (*before, room, *behind))]
-        x = em.op("Pad", x, pads, em.scalar_like(0, x), em.i64([axis]), types=types)
+        none = [0] * len(dims)
+        high = [*none[:axis], difference(room, extent), *none[axis + 1 :]]
+        x = pad(em, x, em.scalar_like(0, x), none, high, none)
     x = em.reshape(x, [*before, blocks, length, *behind])
     sums = em.ReduceSum(x, em.i64([axis + 1]), keepdims=1)
     others = _cum_sum(em, sums, axis, reverse, exclusive=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
 import onnx
 import onnx_ir as oir
 
@@ -15,7 +14,7 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.op_families import FORM_OPSET, REDUCTIONS
 from hlo2onnx.ir.replace import replace
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, present, rank_of, shape_of
+from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, present, shape_of
 from hlo2onnx.targets.builder import Decompose
 from hlo2onnx.targets.decompositions.old_opsets import decompose_bitwise, decompose_scatter_extreme
 from hlo2onnx.targets.target import VARIANT_SINCE, Target, main_dtype, node_key, node_pairs, schemas
@@ -94,8 +93,8 @@ def _is_lost(node: oir.Node, target: Target, opset: int, newest: int) -> bool:
 
 # Nodes for opsets older than the form in which they are made, see `hlo2onnx.ir.op_families`.
 #
-# Two tables say what changes: `_NEWER` has operators that an old opset lacks, with their
-# decompositions; `_FORMS` has operators whose axes or sizes it takes in another way.
+# `_NEWER` has the operators that an old opset lacks, with their decompositions. Of the operators
+# that changed hlo2onnx uses the new form of reductions alone.
 
 
 _NEWER: Mapping[str, Decompose] = {
@@ -106,6 +105,9 @@ _NEWER: Mapping[str, Decompose] = {
     ),
 }
 """Operator key -> decomposition. All are new in opset 18."""
+
+_MOVED_AXES = REDUCTIONS - {"ReduceSum"}
+"""Operators whose axes are an input from opset 18 on."""
 
 
 def newer_decomposition(node: oir.Node, opset: int) -> Decompose | None:
@@ -131,8 +133,7 @@ def write_forms(graph: oir.Graph, builder: GraphBuilder) -> Iterator[tuple[oir.N
     for node in all_nodes(graph):
         if node.domain:
             continue
-        convert = _FORMS.get(node.op_type)
-        why = convert(builder, node) if convert is not None else ""
+        why = _reduction(builder, node) if node.op_type in _MOVED_AXES else ""
         if not why and node.graph is not None:
             why = misfit(node, builder.opset)
         if why:
@@ -156,73 +157,13 @@ def misfit(node: oir.Node, opset: int) -> str:
 def _reduction(b: GraphBuilder, node: oir.Node) -> str:
     """Axes become an attribute."""
     x, axes = (*node.inputs, None)[:2]
-    given = attributes_of(node)
-    keeps_all = given.pop("noop_with_empty_axes", 0)
-    if axes is None and not keeps_all:
+    if axes is None:
         return ""
-    known = () if axes is None else const_ints(axes)
+    known, result = const_ints(axes), node.outputs[0]
     if known is None:
         return "with axes that are computed"
-    if known:
-        given["axes"] = known
+    given = attributes_of(node) | ({"axes": known} if known else {})
     with b.before(node):
-        if not known and keeps_all:
-            made = [b.Identity(x)]
-        else:
-            made = b.node(node.op_type, [x], given, [_type(node.outputs[0])])
+        made = b.node(node.op_type, [x], given, [(dtype_of(result), shape_of(result))])
     replace(node, made)
     return ""
-
-
-def _pad(b: GraphBuilder, node: oir.Node) -> str:
-    """Widths are given for all axes."""
-    if len(node.inputs) < 4:
-        return ""
-    x, pads, value, axes = node.inputs
-    assert x is not None and pads is not None
-    places, rank = const_ints(axes), rank_of(x)
-    if axes is not None and places is None:
-        return "with axes that are computed"
-    with b.before(node):
-        if places is not None:
-            source = np.full(2 * rank, 2 * len(places), np.int64)  # the place of a zero
-            for number, axis in enumerate(places):
-                source[axis % rank] = number
-                source[axis % rank + rank] = number + len(places)
-            widths = const_ints(pads)
-            if widths is None:
-                pads = b.Gather(b.Concat(pads, b.i64([0]), axis=0), b.const(source), axis=0)
-            else:
-                pads = b.i64([(*widths, 0)[place] for place in source])
-        inputs = [x, pads, value]
-        made = b.copy_of(node, inputs)
-    replace(node, made)
-    return ""
-
-
-def _split(b: GraphBuilder, node: oir.Node) -> str:
-    """The count of parts becomes their sizes."""
-    given: dict[str, Any] = attributes_of(node)
-    if given.pop("num_outputs", None) is None:
-        return ""
-    axis = given.get("axis", 0)
-    sizes = [shape_of(part)[axis] for part in node.outputs]
-    if not all(isinstance(size, int) for size in sizes):
-        return "with parts of unknown size"
-    with b.before(node):
-        types = [_type(part) for part in node.outputs]
-        made = b.node("Split", [node.inputs[0], b.const(np.array(sizes, np.int64))], given, types)
-    replace(node, made)
-    return ""
-
-
-def _type(value: oir.Value) -> Any:
-    return dtype_of(value), shape_of(value)
-
-
-_FORMS: Mapping[str, Callable[[GraphBuilder, oir.Node], str]] = {
-    "Pad": _pad,
-    "Split": _split,
-    **dict.fromkeys(REDUCTIONS - {"ReduceSum"}, _reduction),
-}
-"""How a node gets the form of opset 17: "" or what the opset has no form for."""

@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.op_families import FORM_OPSET
 from hlo2onnx.ir.replace import can_replace, replace
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.values import (
@@ -198,17 +197,11 @@ def spell_out_axes(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
     if not any(user.op_type == "MaxPool" for user in node.outputs[0].consumers()):
         return None
     x, pads, value, named = (*node.inputs, None, None)[:4]
-    if x is None or (named is not None and builder.opset >= FORM_OPSET):
+    widths = const_ints(pads)
+    if x is None or named is not None or widths is None or not any(widths):
         return None
-    widths, axes = const_ints(pads), range(rank_of(x)) if named is None else const_ints(named)
-    if widths is None or axes is None:
-        return None
-    pairs = zip(axes, zip(widths, widths[len(axes) :], strict=False), strict=True)
-    padded = {axis % rank_of(x): pair for axis, pair in pairs if any(pair)}
-    if not padded:
-        return None
-    result = node.outputs[0]
-    edges = [padded.get(axis - 1, (0, 0))[end] for end in (0, 1) for axis in range(rank_of(x) + 1)]
+    result, rank = node.outputs[0], rank_of(x)
+    edges = [0, *widths[:rank], 0, *widths[rank:]]
     types = [(dtype_of(result), (1, *shape_of(result)))]
     return builder.squeeze(
         builder.op("Pad", builder.unsqueeze(x, [0]), builder.i64(edges), value, types=types), [0]
