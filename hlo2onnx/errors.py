@@ -31,8 +31,8 @@ class VerificationError(Hlo2OnnxError):
 
 
 class NotInstalledError(VerificationError):
-    """A runtime is not installed where it was looked for. The text says how to install it. The CLI
-    exits with 3."""
+    """A runtime or an extra is not installed where it was looked for. The text says how to install
+    it. The CLI exits with 3."""
 
 
 class OverBudgetError(VerificationError):
