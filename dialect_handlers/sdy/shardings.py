@@ -1,5 +1,5 @@
-"""Shardy ops, and custom calls that say where a tensor lies: values are whole tensors, the model runs
-on one device."""
+"""Ops and custom calls of Shardy and of GSPMD: the values are whole tensors, the model runs on one
+device."""
 
 from __future__ import annotations
 
