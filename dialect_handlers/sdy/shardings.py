@@ -1,5 +1,4 @@
-"""Ops and custom calls of Shardy and of GSPMD: the values are whole tensors, the model runs on one
-device."""
+"""Shardy ops: the values are whole tensors, the model runs on one device."""
 
 from __future__ import annotations
 
@@ -7,8 +6,8 @@ from hlo2onnx.frontend.mlir.shardings import is_of_no_axes, manual_axes
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.lowering.op import CustomCall, Op
-from hlo2onnx.lowering.registry import handles, handles_call
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
 from hlo2onnx.report import SHARDINGS_DROPPED
 
 PLACEMENT = "says where the tensor lies, not what it holds"
@@ -71,46 +70,3 @@ def manual_computation(em: Emitter, op: Op) -> list[Parts]:
         raise unsupported("shards", f"mesh axis {shown}")
     em.report.note(SHARDINGS_DROPPED)
     return em.inline(op.block(0), [em.parts(operand) for operand in op.operands])
-
-
-# -- custom calls -------------------------------------------------------------------------------
-
-
-@handles_call(
-    "Sharding",
-    "xla.sdy.FuncResultSharding",
-    form="any",
-    ignores={"backend_config": "tells the partitioner which dimensions it may shard further"},
-)
-def sharding(em: Emitter, op: CustomCall) -> list[Parts]:
-    """@Sharding(x) -> x"""
-    em.report.note(SHARDINGS_DROPPED)
-    return [em.parts(operand) for operand in op.operands]
-
-
-@handles_call(
-    "SPMDFullToShardShape",
-    "SPMDShardToFullShape",
-    "xla.sdy.GlobalToLocalShape",
-    "xla.sdy.LocalToGlobalShape",
-    form="any",
-    ignores={"backend_config": "tells the partitioner which dimensions it may shard further"},
-)
-def shard(em: Emitter, op: CustomCall) -> list[Parts]:
-    """@SPMDFullToShardShape(x) -> x: the only shard is the whole tensor."""
-    if [x.type for x in op.operands] != [x.type for x in op.results]:
-        raise unsupported("shards", f"@{op.target} splits a tensor across devices")
-    em.report.note(SHARDINGS_DROPPED)
-    return [em.parts(operand) for operand in op.operands]
-
-
-@handles_call(
-    "LayoutConstraint",
-    "annotate_device_placement",
-    "MoveToHost",
-    "MoveToDevice",
-    form="any",
-)
-def placement(em: Emitter, op: CustomCall) -> list[Parts]:
-    """@LayoutConstraint(x) -> x: the runtime chooses layouts and memory."""
-    return [em.parts(operand) for operand in op.operands]

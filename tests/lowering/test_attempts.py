@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from jax import lax
 
+import dialect_handlers.common.threefry as threefry
 import hlo2onnx
-from dialect_handlers.func import call
 from hlo2onnx.lowering import lower
 
 X = np.linspace(-2, 2, 6, dtype=np.float32)
@@ -43,7 +43,7 @@ def test_a_newer_opset_starts_the_lowering_again(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_function_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluated = counted(monkeypatch, call, "evaluate")
+    evaluated = counted(monkeypatch, threefry, "evaluate")
 
     def draws(key: jax.Array) -> list[jax.Array]:
         return [jax.random.bits(jax.random.fold_in(key, number), (4,)) for number in range(5)]

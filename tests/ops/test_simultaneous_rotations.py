@@ -13,7 +13,7 @@ from matrices import hermitian, matrix, text_of
 
 import hlo2onnx
 from dialect_handlers.common.linalg import simultaneous
-from dialect_handlers.common.linalg.eig import eigh
+from dialect_handlers.common.linalg.eigh import eigh
 from dialect_handlers.common.linalg.svd import singular_values, svd
 
 UNITS = 2

@@ -187,7 +187,7 @@ State = tuple[dict[tuple[int, int], jax.Array], list[jax.Array]]
 
 
 def eigh(a: jax.Array, *, lower: bool) -> Pair:
-    """`eig.eigh` of real matrices [..., n, n], n >= 2.
+    """`eigh.eigh` of real matrices [..., n, n], n >= 2.
 
     The values are sorted by selection, as LAPACK's steqr does it: that determines the vectors of
     diagonal matrices with equal elements.

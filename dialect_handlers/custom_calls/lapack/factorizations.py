@@ -25,11 +25,8 @@ from dialect_handlers.common.linalg.qr import (
     product_of_reflections,
     qr,
 )
-from dialect_handlers.common.linalg.triangular import (
-    solve_perturbed,
-    solve_triangular,
-    solve_tridiagonal,
-)
+from dialect_handlers.common.linalg.triangular import solve_triangular
+from dialect_handlers.common.linalg.tridiagonal import solve_perturbed, solve_tridiagonal
 from dialect_handlers.common.row_exchanges import note_order
 from dialect_handlers.custom_calls.lapack import gpu, lapack
 from hlo2onnx.errors import UnsupportedOp

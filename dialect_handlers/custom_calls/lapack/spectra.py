@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dialect_handlers.common.linalg.blocks import adjoint
-from dialect_handlers.common.linalg.eig import eig, eigh
+from dialect_handlers.common.linalg.eig import eig
+from dialect_handlers.common.linalg.eigh import eigh
 from dialect_handlers.common.linalg.schur import schur
 from dialect_handlers.common.linalg.svd import singular_values, svd
 from dialect_handlers.custom_calls.lapack import gpu, lapack
