@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import hlo2onnx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import onnxruntime
 import sbx
 from gymnasium import spaces
+
+import hlo2onnx
 
 COUNT = 1000
 """Observations on which the actions are compared."""
