@@ -28,17 +28,13 @@ STEPS = 300
 
 
 def export(model, path):
-    """Writes the actions of `model.predict(observation, deterministic=True)` as an ONNX file.
-
-    The inputs are a batch of observations, one input for each key of a Dict space.
-    """
-    policy, actions = model.policy, model.action_space
+    """Writes the actions of `model.predict(observation, deterministic=True)` as an ONNX file."""
+    policy, seen, actions = model.policy, model.observation_space, model.action_space
 
     @jax.vmap  # the distributions of TFP refuse a batch of free size
     def predict(observation):
         if isinstance(observation, dict):
-            parts = [observation[key] for key in policy.observation_space]
-            observation = jnp.concatenate([part.ravel() for part in parts])
+            observation = jnp.concatenate([observation[key].ravel() for key in seen])
         action = policy._predict(observation[None], deterministic=True).reshape(actions.shape)
         if not isinstance(actions, spaces.Box):
             return action
@@ -46,14 +42,8 @@ def export(model, path):
             return policy.unscale_action(jnp.clip(action, -1, 1))
         return jnp.clip(action, actions.low, actions.high)
 
-    def batch(space):
-        if isinstance(space, spaces.Dict):
-            return {key: batch(space[key]) for key in space}
-        return jax.ShapeDtypeStruct((2, *space.shape), space.dtype)
-
-    program = hlo2onnx.translate(
-        predict, batch(policy.observation_space), dynamic="b, ...", output_names=["action"]
-    )
+    example = jax.tree.map(lambda x: np.stack([x, x]), seen.sample())
+    program = hlo2onnx.translate(predict, example, dynamic="b, ...", output_names=["action"])
     program.save(path)
 
 
