@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -44,6 +45,16 @@ def test_client(client: Path, tmp_path: Path) -> None:
     figures = json.loads(done.stdout.splitlines()[-1])
     print(client.name, figures)
     assert figures
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda path: path.name)
+def test_page(client: Path) -> None:
+    """Each client has a short page; a function that it proposes is the one that is checked."""
+    page = (ROOT / "docs" / "clients" / f"{client.name}.md").read_text(encoding="utf-8")
+    assert len(page.splitlines()) <= 40
+    added = "\n".join(re.findall(r"^\+(?!\+)(.*)$", page, re.MULTILINE))
+    _, definition, body = added.partition("def export")
+    assert definition + body in (client / "check.py").read_text(encoding="utf-8")
 
 
 def interpreter(client: Path, folder: Path) -> Path:
