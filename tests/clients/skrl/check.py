@@ -38,8 +38,7 @@ def export(agent, path):
     """Writes the actions of an evaluation as an ONNX file, for a batch of any size.
 
     These are the mean actions of a Gaussian policy, the most probable action of a categorical
-    one, and the actions of a deterministic one. The observations are as the environment gives
-    them: the file has the preprocessor of the agent.
+    one, and the actions of a deterministic one. The file has the preprocessors of the agent.
     """
     policy = agent.policy
 
