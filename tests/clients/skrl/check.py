@@ -37,8 +37,7 @@ STEPS = 100
 def export(agent, path):
     """Writes the actions of an evaluation as an ONNX file, for a batch of any size.
 
-    These are the mean actions of a Gaussian policy, the most probable action of a categorical
-    one, and the actions of a deterministic one. The file has the preprocessors of the agent.
+    A categorical policy gives the most probable action. The preprocessors are part of the file.
     """
     policy = agent.policy
 
