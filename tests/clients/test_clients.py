@@ -20,7 +20,7 @@ from processes import environment
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = sorted(path.parent for path in Path(__file__).parent.glob("*/check.py"))
-LIMIT = 600
+LIMIT = 1200
 """Seconds for a check."""
 
 
