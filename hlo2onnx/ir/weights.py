@@ -139,7 +139,9 @@ class Renewal:
                 raise WeightsChangedError(f"{name} is a setting, and has changed")
         for guard in guards:
             if guard.question(*map(self._array, guard.operands)) != guard.answer:
-                raise WeightsChangedError("a condition on weights does not hold any more")
+                raise WeightsChangedError(
+                    "the new weights do not meet a condition that the graph relies on"
+                )
         made = {
             value: oir.Tensor(self._array(weight), name=value.name)
             for value in values

@@ -88,17 +88,17 @@ Guard = Callable[[Match], None]
 
 def one_use(match: Match) -> None:
     """No other node reads the results that the replacement leaves out."""
-    need(all(map(is_private, match.inner)), "others read an operand", match.node)
+    need(all(map(is_private, match.inner)), "an operand has other readers", match.node)
 
 
 def floats(match: Match) -> None:
     """x is a float."""
-    need(dtype_of(match["x"]) in FLOATS, "its operand is no float", match["x"])
+    need(dtype_of(match["x"]) in FLOATS, "its operand is not a float", match["x"])
 
 
 def integers(match: Match) -> None:
     """x is an integer."""
-    need(dtype_of(match["x"]) in INTEGERS, "its operand is no integer", match["x"])
+    need(dtype_of(match["x"]) in INTEGERS, "its operand is not an integer", match["x"])
 
 
 def runs(*op_types: str, on: str = "x") -> Guard:
@@ -176,7 +176,7 @@ class Equation:
                 if expands:
                     made = instead(b, node, made)
                 is_whole = expands or shape_of(made) == shape_of(node.outputs[0])
-                need(is_whole, "what is left out decides the shape", node)
+                need(is_whole, "a dropped operand determines the shape", node)
             except Refusal as refusal:
                 refused = refusal.args
             else:

@@ -100,7 +100,7 @@ def counted(loop: oir.Node, symbolic: bool = False) -> Trips:
     need(not has_condition(loop), "it has a condition", loop)
     parts = Trips(loop, trips[0] if trips else 0, body)
     known = parts.count or (symbolic and trips is None and bool(parts.stacks))
-    need(known and is_positive(parts.length), "the number of its trips is not known", loop)
+    need(known and is_positive(parts.length), "its trip count is not known", loop)
     return parts
 
 

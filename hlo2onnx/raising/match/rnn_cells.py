@@ -208,7 +208,7 @@ class Replacement:
         memory = self._cell.memory
         if memory is not None:
             used = {self._trips.states[memory], self._trips.after[memory]} & live
-            need(not used, "other nodes read the memory of the cell", self._trips.loop)
+            need(not used, "the cell state has other readers", self._trips.loop)
 
     def _stack_before(self, stack: oir.Value) -> oir.Value:
         """The states at the start of each trip."""

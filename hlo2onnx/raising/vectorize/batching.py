@@ -45,7 +45,7 @@ class Batcher(TripRows):
         """
         obstacle = self.obstacle(node)
         need(obstacle is None, obstacle or "", node)
-        need(not node.domain, "the operator is not known", node)
+        need(not node.domain, "it is not a standard operator", node)
         make = needed(_MAKERS.get(node.op_type), f"{node.op_type} does not work on rows", node)
         for output in node.outputs:
             need(self._affordable(output), "it would take too much memory", node)

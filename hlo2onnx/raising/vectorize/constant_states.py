@@ -94,7 +94,7 @@ def _closed(loop: oir.Node) -> _Closed:
         Refusal: The number of trips does not follow from it, or there is none.
     """
     given, body = const_ints(loop.inputs[0]), loop.attributes["body"].as_graph()
-    need(loop.inputs[0] is None or given, "the number of its trips is computed", loop)
+    need(loop.inputs[0] is None or given, "its trip count is computed", loop)
     trips = Trips(loop, 0, body)
     after = {
         state: x
@@ -110,7 +110,7 @@ def _closed(loop: oir.Node) -> _Closed:
             break
         after = left
     if condition is None:
-        need(given and after, "no state follows from constants, or it is endless", loop)
+        need(given and after, "no state follows from constants, or the loop has no end", loop)
     else:
         need(_is_known(condition, known), "its condition is computed at run time", loop)
     results = [x for node in body if node.op_type == "If" for x in node.outputs if x in known]
@@ -165,7 +165,7 @@ def _evaluated(closed: _Closed) -> list[Arrays]:
     makers = _makers([*closed.after.values(), *closed.chosen, *present([condition])])
     most = _MOST_EVALUATED // (sum(map(_work, makers)) + 1)
     least = 1 if condition is not None else closed.limit or 0
-    need(least <= most, "it makes many trips, or large ones", loop)
+    need(least <= most, "it makes many trips, or its values are large", loop)
     starts = zip(body.inputs[2:], present(loop.inputs[2:]), strict=True)
     states = {state: _array_of(x, {}) for state, x in starts if state in closed.after}
     history: list[Arrays] = []

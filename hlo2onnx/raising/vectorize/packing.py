@@ -64,7 +64,7 @@ class Packer:
         """
         if lanes not in self._made:
             need(len(self._made) < MOST_PACKS, "the expression is too long")
-            need(len({dtype_of(lane) for lane in lanes}) == 1, "the lanes have several types")
+            need(len({dtype_of(lane) for lane in lanes}) == 1, "the parts differ in type")
             self._made[lanes] = self._packed(lanes)
         return self._made[lanes]
 
@@ -90,7 +90,7 @@ class Packer:
         if self.inserted:
             place = len(shape) + self.axis + 1
             return (*shape[:place], 1, *shape[place:])
-        need(shape[self.axis] == 1, "a lane has several columns", value)
+        need(shape[self.axis] == 1, "a part has several columns", value)
         return shape
 
     def _alone(self, lane: oir.Value) -> oir.Value:
@@ -105,7 +105,7 @@ class Packer:
     def _joined(self, lanes: Lanes) -> oir.Value:
         """A Concat of lanes that have nothing in common."""
         shapes = [self.lane_shape(lane) for lane in lanes]
-        need(len(set(shapes)) == 1, "parts have different shapes")
+        need(len(set(shapes)) == 1, "the parts differ in shape")
         self.read.update(lanes)
         parts = [self.b.reshape(*pair) for pair in zip(lanes, shapes, strict=True)]
         return self.b.concat(parts, self.axis)

@@ -51,8 +51,8 @@ class TripRows:
             if x in rows:
                 changes = True
             elif not self._trips.is_outer(x):
-                return "an operand changes from trip to trip"
-        return None if changes else "no operand changes"
+                return "an operand depends on a state"
+        return None if changes else "no operand changes from trip to trip"
 
     def _affordable(self, value: oir.Value) -> bool:
         size = row_bytes(value)
@@ -64,7 +64,11 @@ class TripRows:
     def _scanned(self, node: oir.Node, *places: int) -> None:
         """Requires that only these operands change."""
         for place, x in enumerate(node.inputs):
-            need(place in places or x not in self.rows, "another operand changes", node)
+            need(
+                place in places or x not in self.rows,
+                "another operand changes from trip to trip",
+                node,
+            )
 
     def _target(self, node: oir.Node) -> tuple[Dim, ...]:
         """The shape of the result for all trips, which must not depend on values."""
@@ -75,7 +79,7 @@ class TripRows:
         """The batched operand and the rank of one row."""
         x = node.inputs[place]
         assert x is not None
-        need(x in self.rows, "the operand does not change", node)
+        need(x in self.rows, "the operand is the same in all trips", node)
         return self.rows[x], rank_of(x)
 
     def _aligned(self, x: oir.Value | None, rank: int) -> oir.Value | None:

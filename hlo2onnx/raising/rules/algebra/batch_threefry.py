@@ -37,15 +37,15 @@ class BatchThreefry(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         most = b.costs.threefry_written_elements
-        need(most > 0, "the target does not write it out", node)
+        need(most > 0, "the target runs Threefry as a Scan", node)
         moves = all(b.supports(op_type, _WORD) for op_type in ("Concat", "Gather", "Split"))
         need(moves, "the target cannot join words", node)
         assert node.graph is not None
         uses = b.nodes_of(node.graph, THREEFRY)
         need(len(uses) > 1, "no other use is in the same graph", node)
-        need(uses[0] is node, "another use in front of it is joined with others first", node)
+        need(uses[0] is node, "an earlier use is joined with others first", node)
         batches = _batches(node.graph, uses, int(most))
-        need(batches, "no other use can take place at the same time", node)
+        need(batches, "no other use is independent of it", node)
         words: Sequence[oir.Value] = ()
         for first, *others in batches:
             _advance(first, others)

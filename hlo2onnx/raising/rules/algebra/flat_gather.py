@@ -76,7 +76,7 @@ def _inside(b: Rewriter, index: oir.Value, extent: int, lowest: int) -> oir.Valu
     """
     known = b.facts.int_range(index)
     is_inside = known is not None and known.within(lowest, extent - 1)
-    need(is_inside, "an index may count from the end, or lie outside", index)
+    need(is_inside, "an index may be negative or out of range", index)
     either = clamped_from_the_end(index, extent)
     is_power = extent & (extent - 1) == 0 and b.supports("BitwiseAnd", dtype_of(index))
     if either is None or not (lowest or is_power):
@@ -89,7 +89,7 @@ def _inside(b: Rewriter, index: oir.Value, extent: int, lowest: int) -> oir.Valu
 def need_many(indices: oir.Value, b: Rewriter) -> None:
     """Declines if there are so few indices that other forms are faster."""
     count = size_of(indices)
-    need(count is not None and count >= b.costs.many_elements, "it gathers few", indices)
+    need(count is not None and count >= b.costs.many_elements, "it gathers few elements", indices)
 
 
 def _narrowed(b: Rewriter, indices: oir.Value) -> oir.Value:

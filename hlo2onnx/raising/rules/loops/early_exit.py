@@ -39,13 +39,17 @@ class EarlyExit(Rule):
         condition = first(branches)
         going = _goes_on(trips, branches)
         makers = makers_within(trips.body, [condition])
-        need(len(makers) <= MOST_NODES, "the condition takes much to compute", node)
+        need(len(makers) <= MOST_NODES, "the condition has too many nodes", node)
         for maker in makers:
-            need(is_speculatable(maker), "it may fail after the last trip", maker)
+            need(
+                is_speculatable(maker),
+                "a node of the condition may fail after the last trip",
+                maker,
+            )
         read = {condition, *(x for maker in makers for x in maker.inputs)}
         need(not read.isdisjoint(trips.states), "the condition depends on no state", node)
         counts = not read.isdisjoint(trips.body.inputs[:2])
-        need(not counts, "the condition depends on the number of the trip", node)
+        need(not counts, "the condition depends on the trip number", node)
         start = _condition(b, makers, condition, trips.states, trips.initial, going)
         with b.at_end(trips.body):
             end = _condition(b, makers, condition, trips.states, trips.after, going)
@@ -73,11 +77,11 @@ def _condition(
 def _choice(trips: Trips) -> oir.Node:
     """The If that makes all states that the body changes."""
     makers = {value.producer() for value in _changed(trips)}
-    need(len(makers) == 1, "no one node makes the states", trips.loop)
+    need(len(makers) == 1, "not exactly one node makes the states", trips.loop)
     (node,) = makers
-    need(node is not None and node.op_type == "If", "the states are always computed", node)
+    need(node is not None and node.op_type == "If", "no If makes the states", node)
     assert node is not None
-    need(node.graph is trips.body, "another graph makes the states", node)
+    need(node.graph is trips.body, "the If is in another graph", node)
     return node
 
 

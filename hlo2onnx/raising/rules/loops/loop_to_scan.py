@@ -37,11 +37,11 @@ class LoopToScan(Rule):
         others = [user for user in trips.number.consumers() if user not in gathers]
         flags = b.target.flags
         runs = not (flags.no_scan or flags.no_outer_values_in_scans)
-        need(runs, "the target does not run every Scan", node)
+        need(runs, "the target restricts Scan", node)
         need(others or gathers, "the body reads no row", node)
         need(
             not others or trips.count <= MOST_TRIPS,
-            "it would have to store the numbers of too many trips",
+            "it would store too many trip numbers",
             node,
         )
         for gather in gathers:

@@ -46,7 +46,7 @@ class LoopUnroll(Rule):
         most = b.costs.unrolled_layer_nodes if layers else b.costs.unrolled_nodes
         if b.target.flags.no_loop:
             most = max(most, MOST_WITHOUT_LOOP)
-        need(trips.count == 1 or size <= most, "it would be too long", node)
+        need(trips.count == 1 or size <= most, "the unrolled loop would have too many nodes", node)
         states = trips.initial
         stacks: list[list[oir.Value]] = [[] for _ in trips.rows]
         for trip in range(trips.count):

@@ -27,7 +27,7 @@ class TripLimit(Rule):
         need(not b.target.flags.no_loop, "the target runs no Loop with a condition", node)
         body = node.attributes["body"].as_graph()
         given = const_ints(node.inputs[0])
-        need(node.inputs[0] is None or given, "the number of its trips is computed", node)
+        need(node.inputs[0] is None or given, "its trip count is computed", node)
         parts = conjuncts(body.outputs[0])
         limits = [limit_by(node, part) for part in parts]
         limit = needed(

@@ -56,7 +56,7 @@ def _layer(node: oir.Node) -> _Layer:
         maker = maker_of(value, *CONVOLUTIONS)
         if maker is None:
             continue
-        need(is_private(value), "others read it", maker)
+        need(is_private(value), "it has other readers", maker)
         _, weights, bias = (*maker.inputs, None)[:3]
         assert weights is not None
         need(dtype_of(weights) in _TYPES, "the weights have fewer digits than f32", weights)

@@ -182,7 +182,7 @@ def _centered_by_deviation(node: oir.Node) -> tuple[Bindings, tuple[int, ...]]:
     same = constant_axes(found["axes"], rank_of(x)) == axes
     need(same, "mean and deviation have different axes")
     _need_beside(found["root"], x, axes)
-    need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
+    need(shape_of(x) == shape_of(node.outputs[0]), "a parameter determines the shape", node)
     return found, axes
 
 
@@ -240,7 +240,7 @@ class RMSNormalization(_DividedByRoot):
         axes = needed(constant_axes(found["axes"], rank_of(x)), "its axes are not known", x)
         dims = _trailing(x, axes, b)
         _need_beside(found["root"], x, axes)
-        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
+        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter determines the shape", node)
         scale = _parameter(b, found.get("scale"), dims, x)
         return b.RMSNormalization(x, scale, axis=-len(axes), epsilon=epsilon_of(found))
 
@@ -262,11 +262,13 @@ class LayerNormalizationAffine(Rule):
             normal = value.producer()
             if normal is None or normal.op_type not in ("LayerNormalization", "RMSNormalization"):
                 continue
-            need(is_private(value), "others read it", normal)
+            need(is_private(value), "it has other readers", normal)
             x, scale, *bias = normal.inputs
             assert x is not None and scale is not None
             dims = shape_of(scale)
-            need(shape_of(x) == shape_of(node.outputs[0]), "the parameter decides the shape", node)
+            need(
+                shape_of(x) == shape_of(node.outputs[0]), "the parameter determines the shape", node
+            )
             need(not bias, "it already has a bias", normal)
             parameters = [scale, _parameter(b, parameter, dims, x)]
             if node.op_type == "Mul":

@@ -124,9 +124,13 @@ class LogSumExp(Rule):
         found = match(_LOG_SUM_EXP, node.outputs[0])
         found = needed(found, "no logarithm of a sum is added to a guarded maximum", node)
         x, total, outer = found["x"], found["sum"], maker_of(found["outer"], "ReduceMax")
-        need(dtype_of(x) in FLOATS, "its operand is no float", x)
+        need(dtype_of(x) in FLOATS, "its operand is not a float", x)
         largest = float(ml_dtypes.finfo(dtype_of(x).numpy()).max)
-        need(const_number(found["largest"]) == largest, "its limit is another number", node)
+        need(
+            const_number(found["largest"]) == largest,
+            "the guard of the maximum has another limit",
+            node,
+        )
         summed = needed(total.producer(), "its operand is not a sum", node)
         axes = reduced_axes(summed)
         beside = reduction_of(found["max"], "ReduceMax", x)

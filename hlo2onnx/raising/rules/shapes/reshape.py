@@ -94,8 +94,8 @@ def _named_number(gather: oir.Node, b: Rewriter) -> oir.Value:
     numbers, place = operands(gather)[:2]
     table = needed(const_of(numbers), "its rows are computed at run time", gather)
     is_count = dtype_of(numbers) == dtype_of(place) and np.array_equal(table, np.arange(table.size))
-    need(is_count, "its rows are not their places", gather)
-    bounds = needed(b.facts.int_range(place), "the index has no range", place)
+    need(is_count, "its rows are not the numbers from 0 on", gather)
+    bounds = needed(b.facts.int_range(place), "the range of the index is unknown", place)
     need(bounds.within(0, table.size - 1), "an index may be out of bounds", place)
     return place
 
@@ -123,7 +123,7 @@ class ComposeTransposes(Rule):
     sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inner = needed(maker_of(first(node), "Transpose"), "its operand is no Transpose")
+        inner = needed(maker_of(first(node), "Transpose"), "its operand is not a Transpose")
         before, after = inner.attributes["perm"].as_ints(), node.attributes["perm"].as_ints()
         return b.transpose(first(inner), [before[axis] for axis in after])
 
