@@ -326,7 +326,7 @@ def test_complex_weights() -> None:
 UNLIKE: dict[str, tuple[Callable[..., Any], Any, Any, str]] = {
     "no longer shared": (
         lambda p, x: x @ p["a"] @ p["b"],
-        {"a": FLOATS, "b": FLOATS}, {"a": FLOATS, "b": FLOATS + 1}, "no longer the same",
+        {"a": FLOATS, "b": FLOATS}, {"a": FLOATS, "b": FLOATS + 1}, "were one array",
     ),
     "a size": (
         lambda p, x: x * p["n"] + p["w"],

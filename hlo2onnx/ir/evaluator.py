@@ -102,8 +102,8 @@ def _cast(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    """The sum or the mean of at least one element: of floats in f64 and rounded once, of integers
-    it wraps."""
+    """The sum or the mean of at least one element: floats are added in f64 and rounded once,
+    integers wrap."""
     x, *rest = inputs
     _need(x.size, "the sum of no elements depends on the runtime")
     noop = node.attributes.get_int("noop_with_empty_axes", 0)
@@ -199,7 +199,7 @@ def _smaller(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _shifted(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    """Bits shifted by less than there are."""
+    """Bits shifted by less than their number."""
     x, amount = inputs
     _need(np.all(amount < 8 * x.itemsize), "runtimes differ in shifts by all bits or more")
     is_left = node.attributes.get_string("direction", "") == "LEFT"
@@ -207,7 +207,7 @@ def _shifted(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 def _remainder(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    """x mod y: of y's sign, or with fmod=1 of x's."""
+    """x mod y, with the sign of y, or with fmod=1 that of x."""
     x, y = inputs
     if x.dtype.kind == "f":
         _need(node.attributes.get_int("fmod", 0), "Mod without fmod takes integers")
@@ -267,8 +267,8 @@ ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]
     "Sub": (np.subtract, _EXACT),
     "Xor": (np.logical_xor, _BOOL),
 }
-"""Operators whose exact, correctly rounded or wrapping result numpy and every runtime share, and
-the element types of operands of which that holds."""
+"""Operators for which numpy and every runtime give the same exact, correctly rounded or wrapped
+result, and the element types of operands for which they do."""
 
 _COMPUTED: dict[str, tuple[Evaluate, frozenset[oir.DataType] | None]] = {
     "BitShift": (_shifted, _UNSIGNED),

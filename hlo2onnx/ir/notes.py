@@ -306,7 +306,7 @@ def split_scope(scope: str) -> tuple[str, ...]:
 def common_callers(nodes: Iterable[Mapping[str, str]]) -> int:
     """Count of the outermost functions that are on the call stacks of all nodes, but for the last.
 
-    These functions called JAX; they are no part of the program.
+    These functions called JAX; they are not part of the program.
 
     Args:
         nodes: The metadata of the nodes.

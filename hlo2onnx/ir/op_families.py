@@ -33,10 +33,10 @@ REDUCTIONS = frozenset(
     {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
      "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"}
 )  # fmt: skip
-"""One number for all elements along some axes."""
+"""Reductions: one number for all elements along some axes."""
 
 LOOPS = frozenset({"Loop", "Scan"})
-"""A body runs several times. It may read values that are no operands."""
+"""Loops: a body runs several times. It may read values that are not operands."""
 
 ELEMENTWISE = UNARY | BROADCASTING | {"Clip"}
 

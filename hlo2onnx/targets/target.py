@@ -203,7 +203,7 @@ class Target:
         pairs: Rows by the keys of `PAIR_PARAMETERS`.
         wrong: Rows of kernels that give wrong numbers.
         limited: Those of them that are right for easier operands: see `is_limited`.
-        limited_pairs: The same by the keys of `PAIR_PARAMETERS`.
+        limited_pairs: The same, by the keys of `PAIR_PARAMETERS`.
         skipped: Operators that were not probed, with the reason. `supports` is False for them.
         harmful_fusions: Names of the fusions that the runtime makes when it loads a model and that
             give other numbers for some constants, see docs/runtime_fusions.md.

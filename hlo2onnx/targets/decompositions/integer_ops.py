@@ -100,7 +100,7 @@ def _over_axes(
 
 
 def _identity_of(op_type: str, dtype: oir.DataType) -> int:
-    """What Max or Min of no integers is."""
+    """The identity of Max or Min."""
     bounds = range_of_type(dtype)
     return bounds.low if op_type == "Max" else bounds.high
 

@@ -1,5 +1,5 @@
 """In which other element types an operator gives the same bits, which operands share them, and the
-Casts to them: detours for pairs without a kernel, and the removal of pairs that cancel."""
+Casts to them: two Casts for one without a kernel, and the removal of pairs that cancel."""
 
 from __future__ import annotations
 
