@@ -48,7 +48,7 @@ class InternalError(Hlo2OnnxError):
 
 
 class PluginError(Hlo2OnnxError):
-    """A plug-in cannot be loaded, or registers something that is no handler."""
+    """A plug-in cannot be loaded, or registers something that is not a handler."""
 
 
 class UnsupportedOp(Hlo2OnnxError):  # noqa: N818  (named for what it reports, as in torch.onnx)

@@ -94,10 +94,10 @@ def load(
 
 def _check_names(kwargs: object) -> None:
     if not isinstance(kwargs, Mapping):
-        raise UsageError(f"kwargs={kwargs!r} is no mapping of names to arguments")
+        raise UsageError(f"kwargs={kwargs!r} is not a mapping of names to arguments")
     for name in kwargs:
         if not isinstance(name, str):
-            raise UsageError(f"kwargs= has a key that is no name: {name!r}")
+            raise UsageError(f"kwargs= has a key that is not a name: {name!r}")
 
 
 def _axes(values: Sequence[oir.Value]) -> dict[str, int]:

@@ -92,7 +92,7 @@ def explain_rule(source: Source, options: Options, name: str) -> Explanation:
         UsageError: There is no such rule.
     """
     if not isinstance(name, str):
-        raise UsageError(f"{name!r} is no name of a rule, such as 'softmax'")
+        raise UsageError(f"{name!r} is not a name of a rule, such as 'softmax'")
     (rule,) = rules_named([name]).values()
     run = _Translation(source, options)
     run.watch = explainer = Explainer(rule)

@@ -193,7 +193,7 @@ class OnnxProgram(Verified):
         """
         path = output_file(path, "model.onnx")
         if weights not in (True, False, "inputs"):
-            raise UsageError(f'weights={weights!r} is none of True, False and "inputs"')
+            raise UsageError(f'weights={weights!r} is not one of True, False and "inputs"')
         external = external_data
         if external is None:
             external = weight_bytes(self.model) > saving.EXTERNAL_DATA_BYTES

@@ -168,7 +168,7 @@ def advised_threads(model: bytes | str) -> int:
     """The count of intra-op threads that a model asks for; 0 for ONNX Runtime's default.
 
     Args:
-        model: Serialized model, or the path of a model. What is no model asks for none.
+        model: Serialized model, or the path of a model. Other content needs none.
     """
     try:
         with BytesIO(model) if isinstance(model, bytes) else Path(model).open("rb") as stream:

@@ -73,7 +73,7 @@ class _Phase:
 
     Attributes:
         changes: What changes in the graph.
-        visited: The time of the changes that the rules have seen.
+        visited: The time up to which the rules have seen all changes.
     """
 
     def __init__(

@@ -330,7 +330,7 @@ class Verification:
         `OnnxProgram.save_report` writes them with the graph.
 
         Raises:
-            UsageError: The path is no file, or its folder does not exist.
+            UsageError: The path is not a file, or its folder does not exist.
             WriteError: The file cannot be written.
         """
         from hlo2onnx.verify.sections import verification_section

@@ -17,11 +17,11 @@ from hlo2onnx.raising.match.views import RESHAPES
 
 ALL_INPUTS = frozenset({"Concat"})
 BY_SHAPE = frozenset({"Expand", "Reshape", "Squeeze", "Unsqueeze"})
-"""Operators whose second operand says no more than the shape of their result."""
+"""Operators whose second operand only determines the shape of their result."""
 SMALL_MOVES = ALL_INPUTS | BY_SHAPE | {"Gather", "Slice", "Split", "Transpose"}
 
 MOST_NODES = 64
-"""Nodes of a group: a limit on compile time, no cost."""
+"""Nodes of a group: a limit on compile time, not a cost."""
 
 
 def is_small_move(node: oir.Node, most: float) -> bool:
@@ -73,7 +73,7 @@ def group_of(node: oir.Node, most: float) -> set[oir.Node]:
 
 
 def private_group_of(node: oir.Node, most: float) -> set[oir.Node]:
-    """A move and those before it that nothing else needs."""
+    """A move, and the moves before it that nothing else needs."""
     found, pending = {node}, [node]
     while pending and len(found) < MOST_NODES:
         for maker in (x.producer() for x in moved_by(pending.pop())):

@@ -32,7 +32,7 @@ class Cell:
 
     Attributes:
         state: The position of the state among the states.
-        memory: The position of the second state of an LSTM.
+        memory: The position of the cell state of an LSTM.
         gates: In ONNX's order.
         attributes: The operator's attributes.
     """
@@ -142,7 +142,7 @@ class Replacement:
     """A cell's operator, and the rest of the loop.
 
     Raises:
-        Refusal: Other nodes read the memory of the cell, or the inputs of its gates differ.
+        Refusal: The cell state has other readers, or the inputs of its gates differ.
     """
 
     def __init__(self, b: Rewriter, trips: Trips, cell: Cell) -> None:

@@ -1,4 +1,4 @@
-"""Nodes of a Loop's body done for all trips at once, on tensors with one row for each trip."""
+"""Nodes of a Loop's body computed for all trips at once, on tensors with one row for each trip."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WITH_BATCH = frozenset(
 
 
 class Batcher(TripRows):
-    """Makes batched values where the rewriter stands, before or after a Loop."""
+    """Makes batched values at the position of the rewriter, before or after a Loop."""
 
     def batch(self, node: oir.Node) -> None:
         """Adds the node's results to the rows.

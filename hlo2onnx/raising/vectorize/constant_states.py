@@ -17,7 +17,7 @@ from hlo2onnx.raising.match.copies import output_of
 from hlo2onnx.raising.match.counted_loop import Trips, rebuilt, separate
 from hlo2onnx.raising.vectorize.early import row_of
 
-# Limits on translation time and on the model's size, no costs:
+# Limits on translation time and on the model's size, not costs:
 _MOST_EVALUATED = 1 << 15
 """Nodes that are evaluated, over all trips, which takes 0.1 s."""
 _ELEMENTS = 512
@@ -33,15 +33,14 @@ Makers = dict[oir.Node, set[int]]
 def constant_states(loop: oir.Node, b: Rewriter) -> list[oir.Value]:
     """The results of the Loop without such states, and without a condition.
 
-    A trip computes them and the condition only from each other, from the number of the trip and
-    from constants, by operators that `fold-constants` folds. The condition becomes false within the
-    trips that are evaluated; without a condition, the number of trips is known. Solvers of
-    differential equations with steps of one length compute the time and the end of the loop like
-    this.
+    A trip computes them and the condition only from each other, from the trip number and from
+    constants, by operators that `fold-constants` folds. The condition becomes false within the
+    trips that are evaluated; without a condition, the trip count is known. Solvers of differential
+    equations with steps of one length compute the time and the end of the loop like this.
 
     Raises:
-        Refusal: There are no such states, the number of trips does not follow from them, there are
-            too many trips, or numbers depend on the runtime.
+        Refusal: There are no such states, the trip count does not follow from them or is too large,
+            or numbers depend on the runtime.
     """
     closed = _closed(loop)
     starts = loop.inputs[1] is None or b.facts.truth(loop.inputs[1])
@@ -70,7 +69,7 @@ class _Closed:
     """The part of a Loop that depends on nothing that is computed at run time.
 
     Attributes:
-        limit: The number of trips that the Loop makes at most; None for any number.
+        limit: The most trips that the Loop makes; None for any number.
         after: States that start from constants, with their values at the end of a trip.
         chosen: Results of branches that follow from these states.
         condition: Whether another trip follows; None if nothing but the limit ends the loop.
@@ -91,7 +90,7 @@ def _closed(loop: oir.Node) -> _Closed:
     """The part of a Loop that follows from constants.
 
     Raises:
-        Refusal: The number of trips does not follow from it, or there is none.
+        Refusal: The trip count does not follow from it, or there is no such part.
     """
     given, body = const_ints(loop.inputs[0]), loop.attributes["body"].as_graph()
     need(loop.inputs[0] is None or given, "its trip count is computed", loop)

@@ -21,7 +21,7 @@ from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, ra
 Lanes = tuple[oir.Value, ...]
 
 MOST_PACKS = 200
-"""Packs of one expression: a limit on compile time, no cost."""
+"""Packs of one expression: a limit on compile time, not a cost."""
 MOST_CONSTANTS = 1 << 12
 """Elements of a constant that is stored for several lanes: a limit on the size of the model."""
 
@@ -57,7 +57,7 @@ class Packer:
     _made: dict[Lanes, oir.Value] = field(default_factory=dict)
 
     def pack(self, lanes: Lanes) -> oir.Value:
-        """The lanes next to each other; equal lanes stay one that broadcasts.
+        """The lanes next to each other; equal lanes stay one lane that broadcasts.
 
         Raises:
             Refusal: The lanes do not fit together.

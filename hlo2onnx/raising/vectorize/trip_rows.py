@@ -16,7 +16,7 @@ TOTAL_BYTES = 1 << 26
 """The size limit of a batched value: a limit on memory, not a cost."""
 
 MOST_TRIPS = 1 << 16
-"""The numbers of more trips are not stored: a limit on the model's size, no cost."""
+"""The numbers of more trips are not stored: a limit on the model's size, not a cost."""
 
 Rows = Mapping[oir.Value, oir.Value]
 """The tensor of all trips for values of the body."""
@@ -29,12 +29,12 @@ def row_bytes(value: oir.Value) -> int:
 
 
 class TripRows:
-    """Batched values where the rewriter stands, before or after a Loop.
+    """Batched values at the position of the rewriter, before or after a Loop.
 
     Args:
         b: Makes the nodes.
         trips: The Loop.
-        rows: Those that are known, besides the number of the trip.
+        rows: Those that are known, besides the trip number.
     """
 
     def __init__(self, b: Rewriter, trips: Trips, rows: Rows) -> None:

@@ -17,7 +17,7 @@ class MultiplyByReciprocal(Rule):
 
     Legal for floats if XLA knows c when it compiles: it multiplies by 1 / c, rounded to the element
     type. A weight is an argument of the user's function, and an iota, with what is computed from
-    it, is no constant for XLA. Decompositions keep their quotients, which are more exact. Where
+    it, is not a constant for XLA. Decompositions keep their quotients, which are more exact. Where
     1 / c is a denormal f32 or f64, XLA's product is 0, and the Div stays.
     """
 

@@ -1,4 +1,4 @@
-"""Loops make no trips that only copy their states."""
+"""Loops end when their trips would only copy the states."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from hlo2onnx.raising.match.counted_loop import Trips, counted
 from hlo2onnx.raising.match.views import first
 
 MOST_NODES = 32
-"""Nodes of a condition: they are there twice. A limit on the size of the model, no cost."""
+"""Most nodes of a condition, which is stored twice. A limit on the size of the model, not a
+cost."""
 
 
 class EarlyExit(Rule):
     """Loop(n, s = If(p(s), f(s), s)) -> Loop(n, while p(s): s = f(s))
 
     Legal if the condition depends only on states and on values made before the loop, one branch
-    gives every state back, nothing is stacked, and no part of the condition fails on any state.
-    Once the condition is false it stays so, as no state changes any more. Programs write bounded
-    while loops like this, to differentiate them.
+    returns every state unchanged, nothing is stacked, and no part of the condition fails on any
+    state. Once the condition is false it stays so, as no state changes any more. Programs write
+    bounded while loops like this, to differentiate them.
     """
 
     name = "early-exit"
@@ -91,7 +92,8 @@ def _changed(trips: Trips) -> list[oir.Value]:
 
 
 def _goes_on(trips: Trips, branches: oir.Node) -> bool:
-    """The condition with which a trip changes states: the other branch gives all of them back."""
+    """The condition with which a trip changes states: the other branch returns all of them
+    unchanged."""
     pairs = [
         (state, x.index())
         for state, x in zip(trips.states, map(origin, trips.after), strict=True)

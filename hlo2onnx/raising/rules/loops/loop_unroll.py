@@ -24,10 +24,10 @@ MOST_WITHOUT_LOOP = 20_000
 class LoopUnroll(Rule):
     """Loop(f) of three trips -> f(f(f(x)))
 
-    Legal for a known number of trips, not 0, without a condition, and a body without loops,
-    branches and random numbers. Done for one trip, for few nodes, or if the trips are layers of a
-    network: each multiplies by its own rows of constant weights. For a target without Loop, up to
-    20,000 nodes are few.
+    Legal for a known trip count, not 0, without a condition, and a body without loops, branches and
+    random numbers. Done for one trip, for few nodes, or if the trips are layers of a network: each
+    multiplies by its own rows of constant weights. For a target without Loop, up to 20,000 nodes
+    are few.
     """
 
     name = "loop-unroll"

@@ -42,8 +42,8 @@ class SearchTree(Rule):
     the states only by one element of a vector, whose place follows from the states. So the states
     follow from the conditions of the trips before. Their bits are k, the node of a binary tree: y
     is x in the order of the nodes, and the last states are constants for each leaf. x needs no
-    order. Done for a known number of trips, if that saves nodes in the body, and if the tree has
-    few elements, or few for each element that is searched.
+    order. Done for a known trip count, if that saves nodes in the body, and if the tree has few
+    elements, or few for each element that is searched.
     """
 
     name = "search-tree"
@@ -96,10 +96,10 @@ class _Search:
 
 
 def _search(trips: Trips, size: int) -> _Search:
-    """The parts of a loop with states of so many elements.
+    """The parts of a loop with states of this many elements.
 
     Raises:
-        Refusal: It is no search in a table.
+        Refusal: It is not a search in a table.
     """
     loop, states = trips.loop, trips.states
     integers = all(dtype_of(x) in INTEGERS and size_of(x) == size for x in states)
@@ -208,7 +208,7 @@ def _tree(search: _Search, states: list[np.ndarray]) -> tuple[np.ndarray, list[n
     """The place in the table for each node of the tree, and each state at the end of each path.
 
     The root has number 1, and the nodes after node k have the numbers 2 k, if the condition does
-    not hold, and 2 k + 1. Number 0 is no node.
+    not hold, and 2 k + 1. Number 0 is not a node.
 
     Raises:
         Unknown: A state or a place is not known, or the place is not in the table.

@@ -16,8 +16,8 @@ class TripLimit(Rule):
     """Loop(while c and k + 1 < n: k = k + 1) -> Loop(n, while c: k = k + 1)
 
     Legal for a counter that starts from a constant and is compared with a constant, if an int64
-    holds the number of trips, and a float counts whole numbers without rounding. The number then
-    follows without the counter, which is often needed for nothing else.
+    holds the trip count, and a float counts whole numbers without rounding. The trip count then
+    follows without the counter, which often has no other use.
     """
 
     name = "trip-limit"

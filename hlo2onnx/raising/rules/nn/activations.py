@@ -107,7 +107,7 @@ class Sigmoid(Rule):
 
 
 def _tolerates(node: oir.Node, value: oir.Value, depth: int, is_gated: bool = False) -> bool:
-    """Whether a node and its readers tolerate errors in the smallest values of an operand.
+    """Whether a node and its readers tolerate errors in the small values of an operand.
 
     Args:
         is_gated: Whether the operand has passed a gate, and is no longer a probability.

@@ -35,7 +35,7 @@ OPSET = 23
 _NOWHERE = -(2.0**96)
 """A score that stays the same when other scores are added: these are below 2^70."""
 _ROUNDING = 2.0**-20
-"""How far a product of two constants may be off."""
+"""Largest relative error of a product of two constants."""
 
 Dims = tuple[Dim, ...]
 

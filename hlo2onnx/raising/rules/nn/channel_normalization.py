@@ -147,7 +147,7 @@ def _of_groups(value: oir.Value, x: oir.Value) -> tuple[oir.Value, _Groups]:
 
 
 def _repeated(value: oir.Value) -> tuple[oir.Value, int]:
-    """Numbers of which each is repeated so many times in a row, and how many times.
+    """Numbers that are each repeated in a row, and how many times.
 
     Raises:
         Refusal: They are repeated in another order.

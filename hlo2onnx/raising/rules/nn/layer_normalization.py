@@ -112,7 +112,7 @@ def need_few_terms(dims: Sequence[Dim], b: Rewriter) -> None:
 
 
 def _trailing(x: oir.Value, axes: tuple[int, ...], b: Rewriter) -> Shape:
-    """The shape of what is normalized together: the last axes."""
+    """The shape of a normalized row: the last axes."""
     count = len(axes)
     need(
         count and axes == tuple(range(rank_of(x) - count, rank_of(x))),

@@ -276,9 +276,9 @@ class BatchedMatvec(Rule):
     """MatMul(a, v) -> ReduceSum(a * Tile(Reshape(v, (..., 1, n))), -1), for columns v
 
     Legal for f32 and f64 with equal batch axes and at least one term. The sum has as few terms as
-    a row of a. Done for so many matrices, and such small ones, that it is faster: a product of
-    matrices takes time to start. Products of few small vectors with vectors each are fewer nodes,
-    as the reshapes to rows and columns go. One vector times a constant is a MatMul of matrices.
+    a row of a. Done for many small matrices, where it is faster: a product of matrices takes time
+    to start. Products of few small vectors with vectors each are fewer nodes, as the reshapes to
+    rows and columns go. One vector times a constant is a MatMul of matrices.
     """
 
     name = "batched-matvec"

@@ -71,7 +71,7 @@ class _Steps:
 
 _GUARDED = Op("Where", Op("IsNaN", Name("v")), 0.0, Name("v"))
 _LONGEST = 8
-"""Steps that are followed: a limit on compile time, no cost."""
+"""Steps that are followed: a limit on compile time, not a cost."""
 
 
 def _steps_to(value: oir.Value) -> _Steps:

@@ -15,7 +15,7 @@ from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
 from hlo2onnx.raising.vectorize.packing import Lanes, Packer, elements_before
 
 _MOVING = frozenset({"Concat", "Gather", "Slice", "Split"})
-"""Operators whose columns the Concat may take from where they are."""
+"""Operators whose columns the Concat may read directly."""
 
 
 class PackColumns(Rule):

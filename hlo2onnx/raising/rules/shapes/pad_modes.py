@@ -18,10 +18,10 @@ MODES = ("edge", "reflect", "wrap")
 WRAP_OPSET = 19
 
 MOST_ELEMENTS = 1 << 20
-"""The elements of larger tensors are not followed: a limit on compile time, no cost."""
+"""The elements of larger tensors are not followed: a limit on compile time, not a cost."""
 
 DEEPEST = 24
-"""More moves in a row are not followed: a limit on compile time, no cost."""
+"""More moves in a row are not followed: a limit on compile time, not a cost."""
 
 Places = np.ndarray
 """The flat position of each element in another tensor."""
@@ -34,8 +34,8 @@ class PadModes(Rule):
     ScatterND(x, border, Expand(Slice(x))) -> Pad(Slice(x), mode="edge"), in a loop or a branch
 
     Legal if the elements are moved to constant positions, and those on both sides of a part of x
-    are the ones that a mode takes. Done if it saves nodes. A tensor whose own border is written,
-    as by ghost cells, must be small.
+    are the ones that a mode takes. Done if it saves nodes. A tensor whose border is overwritten, as
+    by ghost cells, must be small.
     """
 
     name = "pad-modes"

@@ -89,7 +89,7 @@ class IdentityGather(Rule):
 
 
 def _named_number(gather: oir.Node, b: Rewriter) -> oir.Value:
-    """The index of a Gather from the numbers 0 to n - 1, which names itself."""
+    """The index of a Gather from the numbers 0 to n - 1, which is the result."""
     need(gather.op_type == "Gather", "its pads are computed at run time", gather)
     numbers, place = operands(gather)[:2]
     table = needed(const_of(numbers), "its rows are computed at run time", gather)
