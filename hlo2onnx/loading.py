@@ -141,7 +141,7 @@ def _source(
                 f", or JAX {jax.__version__} lowers it in another way than JAX {made_by}, which"
                 " made the model"
             )
-        raise UsageError(f"source= is not the program that the model was made of{versions}")
+        raise UsageError(f"source= is not the program that the model was made from{versions}")
     signature = replace(
         loaded.signature,
         inputs=_as_in_model(loaded.signature.inputs, description.inputs),

@@ -266,7 +266,7 @@ def lowered_module(source: Source, options: Options) -> ir.Operation:
 def _lowered_module(source: Source, target: Target, report: Report) -> ir.Operation:
     module = normalized(source.module, _stored(target))
     for text in assertions(module):
-        report.note(f"the program asserts, and the model does not: {text}")
+        report.note(f"the model leaves out an assertion of the program: {text}")
     for call in drop_effects(module):
         if call == ASSERTION:
             continue

@@ -103,9 +103,9 @@ def test_a_function_may_take_any_keyword() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("-1,4", "-1 in '-1,4' is not an extent; name a dimension that is to be free"),
+        ("-1,4", "-1 in '-1,4' is not an extent; a free dimension needs a name"),
         ("99999999999999999999", "is not an extent"),
-        ("None, 4", "a name that is none; give it another"),
+        ("None, 4", "an invalid name; give it another"),
         ("1.5, 4", "do not fit"),
         ("floaty[3]", "data type 'floaty' not understood"),
     ],
@@ -408,7 +408,7 @@ def test_seconds_of_a_reduction(timeout: Any) -> None:
 
 def test_inputs_that_fit_no_memory() -> None:
     huge = translate(function, jax.ShapeDtypeStruct((10**6, 10**7), np.float32))
-    with pytest.raises(VerificationError, match="no random input x of shape"):
+    with pytest.raises(VerificationError, match="a random input x of shape"):
         huge.verify()
 
 

@@ -138,11 +138,9 @@ def _from_text(text: str, scope: jax.export.SymbolicScope) -> jax.ShapeDtypeStru
     shape = jax.export.symbolic_shape(dims, scope=scope)
     for dim in shape:
         if isinstance(dim, int) and not 0 <= dim <= _MAX_EXTENT:
-            raise ValueError(
-                f"{dim} in {text!r} is not an extent; name a dimension that is to be free"
-            )
+            raise ValueError(f"{dim} in {text!r} is not an extent; a free dimension needs a name")
     if _NO_NAMES & set(_WORDS.findall(dims)):
-        raise ValueError(f"a dimension in {text!r} has a name that is none; give it another")
+        raise ValueError(f"a dimension in {text!r} has an invalid name; give it another")
     return jax.ShapeDtypeStruct(shape, dtype)
 
 

@@ -43,7 +43,7 @@ class Row(Equations):
 
 
 class CompareChoices(Rule):
-    """Where(c, 2, 0) == 2 -> c, Where(c, 2, 0) == 0 -> not c, Cast(c) > 0 -> c, and so for other
+    """Where(c, 2, 0) == 2 -> c, Where(c, 2, 0) == 0 -> not c, Cast(c) > 0 -> c, likewise for other
     comparisons of one of two numbers
 
     Legal for constants of one element, and for cast booleans, which are 1 or 0. Done if the

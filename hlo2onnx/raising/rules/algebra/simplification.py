@@ -59,7 +59,7 @@ def _no_sign(match: Match) -> None:
 
 
 class FoldComparison(Rule):
-    """x < y -> True or False, and so for <=, >, >=, ==; x == x, x <= x -> True; x < x -> False
+    """x < y -> True or False, likewise for <=, >, >=, ==; x == x, x <= x -> True; x < x -> False
 
     Legal if the ranges of the operands decide all elements, or both operands are the same value.
     Floats must not be NaN, except in x < x. Extents have ranges in any type.

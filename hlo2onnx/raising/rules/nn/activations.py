@@ -20,7 +20,7 @@ _OF_ANCHOR: Mapping[str, Sequence[Activation]] = {
 
 
 class ActivationOperators(Rule):
-    """0.5 * x * (1 + Erf(x / sqrt(2))) -> Gelu(x), and so for each of `ACTIVATIONS`"""
+    """0.5 * x * (1 + Erf(x / sqrt(2))) -> Gelu(x), likewise for each of `ACTIVATIONS`"""
 
     name = "activations"
     anchors = frozenset(_OF_ANCHOR)

@@ -104,7 +104,7 @@ def _rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 class FoldScaleIntoConv(Rule):
-    """Mul(Conv(x, w, b), s) -> Conv(x, w * s, b * s), and so for Div, and ConvTranspose
+    """Mul(Conv(x, w, b), s) -> Conv(x, w * s, b * s), likewise for Div, and ConvTranspose
 
     Legal for constants w, b and s, one number of s for each channel, if nothing else reads the
     result of the convolution. All products must be normal numbers, and less than two bits may be
@@ -162,7 +162,7 @@ def _columns(scale: np.ndarray, convolution: oir.Node, weights: np.ndarray) -> n
 
 
 class FoldBiasIntoConv(Rule):
-    """Add(Conv(x, w, b), c) -> Conv(x, w, b + c), and so for Sub, and ConvTranspose
+    """Add(Conv(x, w, b), c) -> Conv(x, w, b + c), likewise for Sub, and ConvTranspose
 
     Legal for constants b and c, one number of c for each channel, if nothing else reads the result
     of the convolution. Without b, an added c may be a computed vector. No digits are lost: the

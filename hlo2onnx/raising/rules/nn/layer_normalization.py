@@ -246,7 +246,7 @@ class RMSNormalization(_DividedByRoot):
 
 
 class LayerNormalizationAffine(Rule):
-    """LayerNormalization(x, 1) * s + b -> LayerNormalization(x, s, b), and so RMSNormalization
+    """LayerNormalization(x, 1) * s + b -> LayerNormalization(x, s, b), likewise RMSNormalization
 
     Legal for s and b in the shape of the normalized axes, if nothing else reads the normalized
     values.

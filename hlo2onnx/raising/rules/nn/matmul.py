@@ -24,7 +24,7 @@ _GEMM_TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
 
 class VectorMatMul(Rule):
-    """Reshape(MatMul(Reshape(v, (1, n)), w), (m,)) -> MatMul(v, w), and so for two vectors
+    """Reshape(MatMul(Reshape(v, (1, n)), w), (m,)) -> MatMul(v, w), likewise for two vectors
 
     MatMul takes vectors, and returns a vector or, for two vectors, a scalar. Legal for matrices
     without batch axes. A matrix times a vector stays: ONNX Runtime makes a product for each row,

@@ -28,7 +28,7 @@ _SHARED = (0, 4)
 
 
 class RnnFinalState(Rule):
-    """Slice(LSTM(x)) of the last state -> the second output of LSTM, and so for GRU and RNN
+    """Slice(LSTM(x)) of the last state -> the second output of LSTM, likewise for GRU and RNN
 
     Legal for sequences without lengths. Against the time, the last state is the first of the stack.
     """
@@ -53,7 +53,7 @@ class RnnFinalState(Rule):
 
 
 class RnnDirection(Rule):
-    """reverse(LSTM(reverse(x))) -> LSTM(x, direction="reverse"), and so for GRU and RNN
+    """reverse(LSTM(reverse(x))) -> LSTM(x, direction="reverse"), likewise for GRU and RNN
 
     Legal if both reverse the time, nothing else reads the stack of states, and nothing reads the
     final ones. Also if nothing reads the stack.
@@ -121,7 +121,7 @@ def _before_reversal(x: oir.Value, b: Rewriter) -> oir.Value:
 
 
 class BidirectionalRnn(Rule):
-    """Concat(LSTM(x), LSTM(x, direction="reverse")) -> LSTM(x, direction="bidirectional"), and so
+    """Concat(LSTM(x), LSTM(x, direction="reverse")) -> LSTM(x, direction="bidirectional"), likewise
     for GRU and RNN
 
     Legal for a Concat of all states, or of the final ones, along the features, if nothing else

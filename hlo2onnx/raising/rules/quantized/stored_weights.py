@@ -50,7 +50,7 @@ class _Product:
 
 
 class DequantizeWeights(Rule):
-    """Mul(Sub(Cast(q), z), s) -> DequantizeLinear(q, s, z), and so without z
+    """Mul(Sub(Cast(q), z), s) -> DequantizeLinear(q, s, z), likewise without z
 
     Legal for constants, q of up to 16 bits, and z whose numbers q's type holds: the difference of
     both is exact in f32, and the product is rounded once. s and z are numbers, or have one for

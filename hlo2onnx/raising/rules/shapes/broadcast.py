@@ -23,7 +23,7 @@ def _broadcast(values: Sequence[oir.Value]) -> Shape | None:
 
 
 class ImplicitBroadcast(Rule):
-    """Add(Expand(x), y) -> Add(x, y), and so for Reshape(x, (1, n)) and [[c]], a constant of one
+    """Add(Expand(x), y) -> Add(x, y), likewise for Reshape(x, (1, n)) and [[c]], a constant of one
     number, for every operator that broadcasts
 
     Legal when the remaining operands still broadcast to the same shape. The Reshape only puts axes

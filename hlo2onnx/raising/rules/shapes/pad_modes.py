@@ -30,7 +30,7 @@ _FOLLOWED = RESHAPES | {"Expand", "Identity", "Pad", "Slice", "Transpose"}
 
 
 class PadModes(Rule):
-    """Concat(x[:1], x, x[-1:]) -> Pad(x, mode="edge"), and so for modes "reflect" and "wrap";
+    """Concat(x[:1], x, x[-1:]) -> Pad(x, mode="edge"), likewise for modes "reflect" and "wrap";
     ScatterND(x, border, Expand(Slice(x))) -> Pad(Slice(x), mode="edge"), in a loop or a branch
 
     Legal if the elements are moved to constant positions, and those on both sides of a part of x

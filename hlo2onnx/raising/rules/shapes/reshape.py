@@ -101,7 +101,7 @@ def _named_number(gather: oir.Node, b: Rewriter) -> oir.Value:
 
 
 class ComposeReshapes(Rule):
-    """Reshape(Reshape(x)) -> Reshape(x); so for Squeeze and Unsqueeze
+    """Reshape(Reshape(x)) -> Reshape(x); likewise for Squeeze and Unsqueeze
 
     Legal if the last shape is known or can be written in terms of x's shape.
     """
@@ -252,7 +252,7 @@ def _common(x: Sequence[object], y: Sequence[object]) -> int:
 
 
 class FoldSplat(Rule):
-    """Reshape(Expand(x)) -> Expand(x), and so for Gather, Slice, Transpose; x is one element
+    """Reshape(Expand(x)) -> Expand(x), likewise for Gather, Slice, Transpose; x is one element
 
     Legal as every element of the result is that element.
     """
