@@ -52,8 +52,8 @@ from hlo2onnx.targets.threads import is_for_one_thread
 from hlo2onnx.targets.workarounds.constants import conceal_conditions
 
 WEIGHTS = "hlo2onnx.weights"
-"""Metadata of a model: the paths of the parameters that an initializer is made of, by its name, as
-JSON, for each that is not one parameter under its own path."""
+"""Metadata of a model, as JSON: for each initializer that is not one parameter under its own path,
+the paths of the parameters that it is computed from."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ def diagnose(source: Source, options: Options) -> tuple[oir.Model | None, Report
 
 
 _REPORTED_NODES = 100
-"""Nodes that one op becomes, from which it is reported."""
+"""An op that becomes at least this many nodes is reported."""
 
 
 class _Translation:

@@ -304,7 +304,8 @@ def split_scope(scope: str) -> tuple[str, ...]:
 
 
 def common_callers(nodes: Iterable[Mapping[str, str]]) -> int:
-    """Count of the outermost functions that are on the call stacks of all nodes, but for the last.
+    """Count of the outermost functions that the call stacks of all nodes share, except the last
+    one.
 
     These functions called JAX; they are not part of the program.
 

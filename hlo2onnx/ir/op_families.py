@@ -42,7 +42,7 @@ ELEMENTWISE = UNARY | BROADCASTING | {"Clip"}
 
 
 def qualified(domain: str, op_type: str) -> str:
-    """What an operator of the domain goes by while the model is made."""
+    """The temporary name of an operator of another domain."""
     return f"{domain}::{op_type}" if domain else op_type
 
 

@@ -196,8 +196,8 @@ def name_weights(graph: oir.Graph) -> dict[str, list[str]]:
     them.
 
     Returns:
-        The paths of the parameters that an initializer is made of, by its name, for each whose
-        name is not the path of the one parameter that it is.
+        For each initializer that is not one parameter under its own path, by its name: the paths of
+        the parameters that it is computed from.
     """
     values = list(graph.initializers.values())
     graph.initializers.clear()
@@ -215,7 +215,7 @@ def name_weights(graph: oir.Graph) -> dict[str, list[str]]:
 
 
 def _priority(value: oir.Value) -> int:
-    """Parameters first, then what is made of them, then everything else."""
+    """Parameters first, then what is computed from them, then everything else."""
     weight = weight_of(value)
     if weight is None:
         return 2 if NAME in value.meta else 3

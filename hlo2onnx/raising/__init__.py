@@ -60,7 +60,7 @@ def raise_model(
         while fired:
             _settle(first)
             fired = any(phase.apply() for phase in later)
-        for each in (first, *later):  # once more everywhere: a pattern may reach far
+        for each in (first, *later):  # visits all nodes once more: a pattern may reach far
             each.visited = 0
     report.relaxed += rewriter.relaxed
     write_threefry(model.graph, rewriter)

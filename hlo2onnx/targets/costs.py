@@ -48,7 +48,8 @@ class Costs:
 
     threaded_elements: float = 0
     """Elements of an operand or result from which on a second thread may help a node that does
-    little for each: none is faster at 16,384, an Add of 262,144 takes half the time. 0: always."""
+    little for each: no node is faster with 16,384, an Add of 262,144 takes half the time. 0:
+    always."""
     threaded_products: float = 0
     """Multiplications from which on it may help a MatMul or Conv: 40 x 40 times 40 x 40 takes 5.4
     µs with one and with two threads, a row of 256 times 256 x 256 8.5 and 6.5 µs. 0: always."""

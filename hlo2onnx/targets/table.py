@@ -130,7 +130,7 @@ def _known(name: str) -> Any:
 
 
 def _extended(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A table with what it takes from the tables that it extends, the schemas' apart."""
+    """A table merged with the tables that it extends, except the schemas'."""
     name = table.get("extends", SCHEMA_TARGET)
     if name == SCHEMA_TARGET:
         return table

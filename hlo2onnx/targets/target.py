@@ -38,8 +38,8 @@ DEFAULT_OPSET: Final = 21
 has three more operators that models use, see `NEWER_OPSET`."""
 
 NEWER_OPSET: Final = 23
-"""The newest opset that a model may have by itself because its operators are not in an older one:
-RMSNormalization, RotaryEmbedding and Attention. ONNX Runtime 1.23 loads it."""
+"""The newest opset that a model has by default: for RMSNormalization, RotaryEmbedding and
+Attention. ONNX Runtime 1.23 loads it."""
 
 OUTPUT: Final = -1
 """The first output, in place of an input's position."""
@@ -240,7 +240,7 @@ class Target:
 
     @property
     def newer_opset(self) -> int:
-        """The newest opset that models for it may have by themselves."""
+        """The newest opset that its models have by default."""
         return max(self.default_opset, min(NEWER_OPSET, self.max_opset))
 
     def supports(self, op_key: str, dtype: ir.DataType, opset: int) -> bool:

@@ -40,8 +40,8 @@ def is_small_move(node: oir.Node, most: float) -> bool:
 
 
 def _gives_a_key(node: oir.Node) -> bool:
-    """Whether a node reshapes one word of a key, whose shape does not matter: none is left when
-    Threefry is written out."""
+    """Whether a node reshapes one word of a key, whose shape does not matter: expanding Threefry
+    removes the Reshape."""
     return node.op_type in RESHAPES and all(
         size_of(x) == 1 and all(reader.op_type == THREEFRY for reader in x.consumers())
         for x in node.outputs

@@ -181,7 +181,7 @@ def _evaluated(closed: _Closed) -> list[Arrays]:
 
 
 def _work(node: oir.Node) -> int:
-    """How many small nodes take as long to evaluate."""
+    """The number of small nodes that take as long to evaluate."""
     return 1 + sum(size_of(x) or 0 for x in (*node.inputs, *node.outputs)) // _ELEMENTS
 
 

@@ -124,7 +124,7 @@ def _merged(
     """The transform of columns, (outer, parts_in, inputs, inner), in two stages; it may give
     more outputs than asked for.
 
-    The rows of the first product have the parts of an element behind each other. So those of one
+    The rows of the first product have the parts of an element next to each other. So those of one
     row of the radix are the columns of a matrix that also multiplies by its roots of unity.
     """
     radix, rest = factors

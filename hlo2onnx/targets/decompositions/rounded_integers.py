@@ -280,7 +280,7 @@ def _float_of(b: TargetBuilder, x: oir.Value) -> oir.Value:
 
 
 def chosen(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
-    """Where(c, x, y) = y ^ ((x ^ y) & -c), for targets that compute it in f32 behind comparisons.
+    """Where(c, x, y) = y ^ ((x ^ y) & -c), for targets that compute it in f32 after comparisons.
     Operators on bits are never computed in f32."""
     if not b.target.flags.fuses_comparisons:
         return None

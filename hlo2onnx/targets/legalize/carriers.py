@@ -205,8 +205,8 @@ def _leads_through(detour: oir.DataType, source: oir.DataType, result: oir.DataT
 
 
 def _wraps_into(wide: oir.DataType, narrow: oir.DataType) -> bool:
-    """Whether an integer that wrapped around in one type wraps around in the other one as if it had
-    not."""
+    """Whether wrapping around in the first type does not change the result of wrapping in the
+    second."""
     return wide.bitwidth >= narrow.bitwidth
 
 

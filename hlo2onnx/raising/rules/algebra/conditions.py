@@ -39,7 +39,7 @@ HOLDS: Mapping[str, Callable[[float, float], bool]] = {
 
 
 class Row(Equations):
-    """A row of this page."""
+    """A row of this table."""
 
 
 class CompareChoices(Rule):
@@ -129,7 +129,7 @@ def _cast_once(match: Match) -> None:
 
 
 def _reduces_some(match: Match) -> None:
-    """The result is boolean, the numbers were integers, and there is one at least."""
+    """The result is boolean, the numbers are integers, and there is at least one."""
     need(dtype_of(match.node.outputs[0]) == BOOL, "the result is a number", match.node)
     need(dtype_of(match["axes"]) in INTEGERS, "the booleans are cast to floats", match["axes"])
     node = maker_of(match["axes"], "ReduceMax", "ReduceMin")

@@ -45,7 +45,7 @@ _PASS_ON = ELEMENTWISE_OPERATORS | {"Concat", "Expand", "Gather"}
 
 
 def _is_final(x: oir.Value) -> bool:
-    """Whether all readers, behind reshapes too, read every element."""
+    """Whether all readers, also through reshapes, read every element."""
     if x.is_graph_output():
         return False
     return all(

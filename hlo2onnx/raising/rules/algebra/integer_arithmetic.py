@@ -15,7 +15,7 @@ _FLOORED = _SIGNS_AND_REST.format("Mod(x, y, fmod=0)")
 
 
 class Row(Equations):
-    """A row of this page."""
+    """A row of this table."""
 
 
 def _are_numbers(match: Match) -> None:

@@ -25,7 +25,7 @@ from hlo2onnx.raising.match.views import both_orders, first, operands, source_of
 
 
 class Row(Equations):
-    """A row of this page."""
+    """A row of this table."""
 
 
 def _zero_sign_is_hidden(match: Match) -> None:
@@ -255,4 +255,4 @@ the product or the negative factor.""",
         formerly=["negate-constant"],
     ),
 )
-"""Differentiation leaves them in many places. The last rules, as patterns of others have Neg."""
+"""Differentiation leaves Neg in many places. Tried last, as patterns of other rules contain Neg."""

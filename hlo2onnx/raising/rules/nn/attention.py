@@ -193,7 +193,7 @@ def _unmasked(logits: oir.Value) -> tuple[oir.Value, oir.Value | None, float | N
 
 
 def _is_product(scores: oir.Value) -> bool:
-    """Whether a product of matrices is behind scales and reshapes."""
+    """Whether the scores are a product of matrices, perhaps scaled and reshaped."""
     value: oir.Value | None = scores
     while (node := maker_of(value, "Mul", "Div", *RESHAPES)) is not None:
         value = first(node)

@@ -48,7 +48,7 @@ def _layer(node: oir.Node) -> _Layer:
     """The convolution that a sum, difference, product or quotient reads.
 
     Raises:
-        Refusal: There is none, others read it, its weights are not f32 or f64, or its bias is
+        Refusal: There is none, it has other readers, its weights are not f32 or f64, or its bias is
             computed.
     """
     swaps = node.op_type in ("Add", "Mul")
@@ -193,7 +193,7 @@ class FoldBiasIntoConv(Rule):
 
 
 def _vector(value: oir.Value, convolution: oir.Node) -> oir.Value | None:
-    """The vector behind a Reshape to one number for each channel, if there is one."""
+    """The vector that a Reshape turns into one number for each channel, if there is one."""
     if value.const_value is not None:
         return None
     vector = source_of(value, *RESHAPES)

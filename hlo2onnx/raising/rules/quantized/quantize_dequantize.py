@@ -286,7 +286,7 @@ _MOVES = frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 def _uncast(value: oir.Value) -> oir.Value | None:
-    """The 8-bit integers behind a cast and moves; None if there are none."""
+    """The 8-bit integers before a cast and moves; None if there are none."""
     node = value.producer()
     if node is None or node.domain:
         return None

@@ -162,7 +162,7 @@ def _zero(
     """The zero points beside the scales, in the type of q.
 
     Raises:
-        Refusal: They are computed, of another shape, or no numbers of that type.
+        Refusal: They are computed, of another shape, or not numbers of that type.
     """
     zero, stored = product.zero, dtype_of(product.q)
     if zero is None:
