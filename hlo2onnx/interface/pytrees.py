@@ -254,6 +254,4 @@ def _key(key: Json) -> Any:
 
 
 def _unknown(node: Json) -> LoadError:
-    return LoadError(
-        f"the signature of the model has a node {str(node)[:80]}, which is not a pytree"
-    )
+    return LoadError(f"the signature of the model has a node {str(node)[:80]}, not a pytree")

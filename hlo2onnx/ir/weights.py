@@ -136,14 +136,10 @@ class Renewal:
         """
         for name, array in self._old.items():
             if not is_opaque(array) and not _same(array, self._arrays[name]):
-                raise WeightsChangedError(
-                    f"{name} is a setting that the graph depends on, and it has changed"
-                )
+                raise WeightsChangedError(f"{name}, a setting, has changed")
         for guard in guards:
             if guard.question(*map(self._array, guard.operands)) != guard.answer:
-                raise WeightsChangedError(
-                    "the new weights do not meet a condition that the graph relies on"
-                )
+                raise WeightsChangedError("a condition on the weights no longer holds")
         made = {
             value: oir.Tensor(self._array(weight), name=value.name)
             for value in values
@@ -173,9 +169,7 @@ class Renewal:
         first, *others = (self._arrays[name] for name in weight.names)
         for name, array in zip(weight.names[1:], others, strict=True):
             if array is not first and not _same(array, first):
-                raise WeightsChangedError(
-                    f"{name} and {weight.names[0]} were one array, and now differ"
-                )
+                raise WeightsChangedError(f"{name} and {weight.names[0]} are no longer equal")
         stored = weight.stored or first.dtype
         return first if first.dtype == stored else first.view(stored)
 

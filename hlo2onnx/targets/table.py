@@ -81,9 +81,7 @@ def load_target(name: str) -> Target:
     own = Path(name).stem.replace("_", "-")
     try:
         if own == SCHEMA_TARGET:
-            raise ValueError(
-                f"{own!r} is the target of the plain standard; give the file another name"
-            )
+            raise ValueError(f"{own!r} is the target of the standard; rename the file")
         table = json.loads(Path(name).read_text(encoding="utf-8"))
         _check(table)
         return _target(own, table)
@@ -246,9 +244,7 @@ def _support(where: str, row: Any, newest: int) -> Support:
         if not _RANGES.fullmatch(ranges):
             raise ValueError(f'{where}: {ranges!r} is not a list of opsets, such as "18-20,23"')
         if not isinstance(names, str):
-            raise ValueError(
-                f'{where}: {names!r} is not a list of element types, such as "f32 i64"'
-            )
+            raise ValueError(f'{where}: {names!r} is not a text of types, such as "f32 i64"')
         opsets = frozenset(parse_ranges(ranges, newest))
         for name in names.split():
             dtype = _dtype(where, name)
@@ -267,6 +263,4 @@ def _dtype(where: str, name: str) -> ir.DataType:
         return ir.DataType.from_short_name(name)
     except (KeyError, TypeError, ValueError):
         known = ", ".join(dtype.short_name() for dtype in ir.DataType if dtype.value)
-        raise ValueError(
-            f"{where}: unknown element type {name}; the known ones are {known}"
-        ) from None
+        raise ValueError(f"{where}: unknown element type {name}; known: {known}") from None

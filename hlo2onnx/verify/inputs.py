@@ -63,9 +63,7 @@ def random_array(
     try:
         return _random(shape, tensor.numpy, rng, role or Role())
     except (MemoryError, ValueError) as error:  # ValueError: more elements than numpy counts
-        raise VerificationError(
-            f"cannot make a random input {port.name} of shape {shape}: {error}"
-        ) from error
+        raise VerificationError(f"no random input {port.name} of shape {shape}: {error}") from error
 
 
 def _random(

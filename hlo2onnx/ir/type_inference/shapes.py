@@ -247,10 +247,7 @@ def _windows(dims: Shape, kernel: Sequence[Dim], attributes: Attributes) -> list
     pads = attributes.get("pads", (0,) * 2 * rank)
     strides = attributes.get("strides", (1,) * rank)
     dilations = attributes.get("dilations", (1,) * rank)
-    need(
-        not attributes.get("ceil_mode") and "auto_pad" not in attributes,
-        "auto_pad has no type rule",
-    )
+    need(not attributes.get("ceil_mode") and "auto_pad" not in attributes, "explicit pads only")
     result: list[Dim] = []
     for i, dim in enumerate(dims):
         room = dim + (pads[i] + pads[i + rank] - (kernel[i] - 1) * dilations[i] - 1)

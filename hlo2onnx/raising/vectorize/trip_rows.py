@@ -64,11 +64,7 @@ class TripRows:
     def _scanned(self, node: oir.Node, *places: int) -> None:
         """Requires that only these operands change."""
         for place, x in enumerate(node.inputs):
-            need(
-                place in places or x not in self.rows,
-                "another operand changes from trip to trip",
-                node,
-            )
+            need(place in places or x not in self.rows, "another operand changes by trip", node)
 
     def _target(self, node: oir.Node) -> tuple[Dim, ...]:
         """The shape of the result for all trips, which must not depend on values."""

@@ -88,11 +88,7 @@ class FoldConstants(Rule):
             is_index = size_of(inputs[0]) != 1 and dtype_of(node.outputs[0]) in INTEGERS
             is_final = is_index or _is_final(node.outputs[0])
             need(is_final, "readers that broadcast take it unexpanded", node)
-        need(
-            self._affordable(node, int(np.prod(dims or ())), b),
-            "the constant would take more memory",
-            node,
-        )
+        need(self._affordable(node, int(np.prod(dims or ())), b), "it would take more memory", node)
         copy = detached(node)
         try:
             return b.derived(

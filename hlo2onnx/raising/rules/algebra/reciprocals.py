@@ -30,11 +30,7 @@ class MultiplyByReciprocal(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, c = operands(node)
         need(dtype_of(x) in FLOATS, "it is a quotient of integers", node)
-        need(
-            node.meta.get(BY_RECIPROCAL),
-            "XLA divides, or it is not a quotient of the program",
-            node,
-        )
+        need(node.meta.get(BY_RECIPROCAL), "XLA divides, or the program does not", node)
         need(weight_of(c) is None, "the divisor is a weight", c)
         divisor = needed(const_of(c), "the divisor is not constant", c)
         need(const_of(x) is None, "both operands are constants", node)

@@ -42,11 +42,7 @@ class EarlyExit(Rule):
         makers = makers_within(trips.body, [condition])
         need(len(makers) <= MOST_NODES, "the condition has too many nodes", node)
         for maker in makers:
-            need(
-                is_speculatable(maker),
-                "a node of the condition may fail after the last trip",
-                maker,
-            )
+            need(is_speculatable(maker), "it may fail after the last trip", maker)
         read = {condition, *(x for maker in makers for x in maker.inputs)}
         need(not read.isdisjoint(trips.states), "the condition depends on no state", node)
         counts = not read.isdisjoint(trips.body.inputs[:2])

@@ -111,9 +111,7 @@ def _by_trips(node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         early.moved() or late_values(b, trips, early.rows) or chain_apart(b, trips, early.rows)
     )
     if results is None:
-        raise Refusal(
-            "every value depends on a state, or too little work would leave the loop", node
-        )
+        raise Refusal("all values depend on a state, or few would leave the loop", node)
     return results
 
 

@@ -103,11 +103,7 @@ def _search(trips: Trips, size: int) -> _Search:
     """
     loop, states = trips.loop, trips.states
     integers = all(dtype_of(x) in INTEGERS and size_of(x) == size for x in states)
-    need(
-        integers and not trips.rows,
-        "a state is not an integer or differs in size, or a trip stacks rows",
-        loop,
-    )
+    need(integers and not trips.rows, "not all states are integers of one size", loop)
     gathers = [node for node in makers_within(trips.body, trips.after) if _takes(trips, node)]
     need(len(gathers) == 1, "it does not take elements of one vector", loop)
     (gather,) = gathers
@@ -162,11 +158,7 @@ def _slice(
             conditions.add(x)
             continue
         node = x.producer()
-        need(
-            node is not None and node.graph is trips.body,
-            "it reads a value from outside the loop",
-            x,
-        )
+        need(node is not None and node.graph is trips.body, "it reads a value of an outer graph", x)
         assert node is not None
         plain = node.op_type in _COMPUTED | _COPIES and not node.domain and size_of(x) == size
         need(plain, "a state is not computed element by element", node)

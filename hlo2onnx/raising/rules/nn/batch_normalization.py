@@ -211,11 +211,7 @@ def _form(node: oir.Node) -> tuple[Bindings, oir.Value, oir.Value | None]:
         if shape_of(found["x"]) != shape_of(output):
             continue
         mean = unshaped(found["mean"])
-        need(
-            maker_of(mean, "ReduceMean") is None,
-            "center-before-scale handles it, with a smaller error",
-            mean,
-        )
+        need(maker_of(mean, "ReduceMean") is None, "center-before-scale is more exact", mean)
         _of_channels(found["shift"], found["x"])
         return found, mean, found.get("bias")
     raise Refusal("no centered value is scaled and shifted", node)
@@ -253,7 +249,5 @@ def _vector(value: oir.Value, like: oir.Value, b: Rewriter) -> oir.Value:
         Refusal: It has more or fewer.
     """
     channels = shape_of(like)[1]
-    need(
-        product(shape_of(value)) == channels, "it does not hold one number for each channel", value
-    )
+    need(product(shape_of(value)) == channels, "not one number for each channel", value)
     return b.reshape(value, (channels,))

@@ -266,9 +266,7 @@ class LayerNormalizationAffine(Rule):
             x, scale, *bias = normal.inputs
             assert x is not None and scale is not None
             dims = shape_of(scale)
-            need(
-                shape_of(x) == shape_of(node.outputs[0]), "the parameter determines the shape", node
-            )
+            need(shape_of(x) == shape_of(node.outputs[0]), "a parameter fixes the shape", node)
             need(not bias, "it already has a bias", normal)
             parameters = [scale, _parameter(b, parameter, dims, x)]
             if node.op_type == "Mul":

@@ -193,11 +193,7 @@ class _Split:
         whole = source_of(value, *RESHAPES)
         product = value if whole is None else whole
         node = needed(maker_of(product, "MatMul"), "its operand is not a product", value)
-        need(
-            len(product.uses()) == 1 and len(value.uses()) == 1,
-            "the product has other readers",
-            node,
-        )
+        need(len(product.uses()) == 1 and len(value.uses()) == 1, "it has other readers", node)
         need(not value.is_graph_output(), "it is an output of the model", value)
         left, right = operands(node)
         need(rank_of(left) == rank_of(right) > 1, "only one operand has a batch", node)
@@ -290,11 +286,7 @@ class BatchedMatvec(Rule):
         a, v = operands(node)
         dims, column = (needed(static_shape(x), "its extents are dynamic", x) for x in (a, v))
         dtype = dtype_of(a)
-        need(
-            rank_of(a) >= 3 and column == (*dims[:-2], dims[-1], 1),
-            "it is not a batch of matrices times columns",
-            node,
-        )
+        need(rank_of(a) >= 3 and column == (*dims[:-2], dims[-1], 1), "no batch of columns", node)
         # MatMul may read such a matrix in place; moving it takes longer than the product.
         need(maker_of(a, "Transpose") is None, "the matrices are transposed", a)
         need(dtype in FLOATS and dtype.bitwidth >= 32, "it is not f32 or f64", node)

@@ -213,11 +213,7 @@ class NearestResize(_Resample):
     def made(self, steps: dict[int, Step], x: oir.Value, moves: int, b: Rewriter) -> oir.Value:
         """See `_Resample.made`."""
         mode = _common_mode(steps.values())
-        need(
-            mode is not None and b.supports(mode.key, dtype_of(x)),
-            "the target has no such Resize",
-            x,
-        )
+        need(mode is not None and b.supports(mode.key, dtype_of(x)), "the target has no Resize", x)
         assert mode is not None
         return resized(x, _sizes(steps), mode, b)
 

@@ -44,11 +44,7 @@ class RnnFinalState(Rule):
         need(isinstance(count, int), "the number of states is not known", rnn)
         assert isinstance(count, int)
         last = {"forward": count - 1, "reverse": 0}.get(_direction(rnn), -1)
-        need(
-            ranges_of(node) == {0: range(last, last + 1)},
-            "it does not take only the last state",
-            node,
-        )
+        need(ranges_of(node) == {0: range(last, last + 1)}, "it is not the last state", node)
         return reshaped(node, b, rnn.outputs[1])
 
 
@@ -137,10 +133,7 @@ class BidirectionalRnn(Rule):
         need(len(node.inputs) == 2, "it does not join two tensors", node)
         joined = [x for x in node.inputs if x is not None]
         makers = [maker_of(unshaped(x), *_OPERATORS) for x in joined]
-        forward, backward = (
-            needed(maker, "it does not join outputs of recurrent operators", node)
-            for maker in makers
-        )
+        forward, backward = (needed(maker, "a part is not a state", node) for maker in makers)
         same = forward.op_type == backward.op_type and _plain(forward) == _plain(backward)
         need(same, "the operators differ", node)
         order = [_direction(forward), _direction(backward)]

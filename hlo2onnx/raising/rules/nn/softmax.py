@@ -126,11 +126,7 @@ class LogSumExp(Rule):
         x, total, outer = found["x"], found["sum"], maker_of(found["outer"], "ReduceMax")
         need(dtype_of(x) in FLOATS, "its operand is not a float", x)
         largest = float(ml_dtypes.finfo(dtype_of(x).numpy()).max)
-        need(
-            const_number(found["largest"]) == largest,
-            "the guard of the maximum has another limit",
-            node,
-        )
+        need(const_number(found["largest"]) == largest, "the guard has another limit", node)
         summed = needed(total.producer(), "its operand is not a sum", node)
         axes = reduced_axes(summed)
         beside = reduction_of(found["max"], "ReduceMax", x)

@@ -87,22 +87,14 @@ def _steps_to(value: oir.Value) -> _Steps:
         if (guarded := match(_GUARDED, value)) is not None:
             value = guarded["v"]
         elif node.op_type == "Div":
-            need(
-                rounds == 1 and max(-low, high) < math.inf,
-                "the quotient is not rounded and clipped",
-                node,
-            )
+            need(rounds == 1 and max(-low, high) < math.inf, "it is not rounded and clipped", node)
             x, scale = operands(node)
             return _Steps(x, scale, zero, low, high)
         elif node.op_type == "Round":
             rounds, value = rounds + 1, first(node)
         elif node.op_type == "Add":
             known = [x for x in node.inputs if is_constant(x)]
-            need(
-                zero is None and len(known) == 1 and low > -math.inf,
-                "it does not add one zero point",
-                node,
-            )
+            need(zero is None and len(known) == 1 and low > -math.inf, "no zero point added", node)
             zero = known[0]
             value = next(x for x in node.inputs if x is not None and x is not zero)
         else:
@@ -197,11 +189,7 @@ class QdqPropagation(Rule):
         move, conversion = (inner, node) if stores else (node, inner)
         need(not stores or len(first(node).uses()) == 1, "it has other readers", node)
         converts = "QuantizeLinear" if stores else "DequantizeLinear"
-        need(
-            conversion.op_type == converts,
-            "it does not meet a quantization or dequantization",
-            conversion,
-        )
+        need(conversion.op_type == converts, "it is not next to a conversion", conversion)
         is_move = move.op_type in self.anchors - {"Gather", "QuantizeLinear"}
         need(is_move, "it does not only move elements", move)
         axis = _moved_axis(move, conversion, inverse=stores)
@@ -238,9 +226,7 @@ def _moved_axis(move: oir.Node, conversion: oir.Node, inverse: bool) -> int | No
     if move.op_type == "Transpose":
         perm = list(move.attributes["perm"].as_ints())
         return perm[axis] if inverse else perm.index(axis)
-    need(
-        move.op_type != "Slice" or before[axis] == after[axis], "it slices the quantized axis", move
-    )
+    need(move.op_type != "Slice" or before[axis] == after[axis], "it slices the axis", move)
     if move.op_type == "Slice":
         return axis
     same = [

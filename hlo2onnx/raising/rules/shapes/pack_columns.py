@@ -39,11 +39,7 @@ class PackColumns(Rule):
         pack = _packed(b, node, lanes, axis)
         need(pack.saved > 0, "it would save no nodes", node)
         per_node = b.costs.joined_elements_per_node
-        need(
-            pack.copied <= pack.saved * per_node,
-            "gathering the columns would cost more than it saves",
-            node,
-        )
+        need(pack.copied <= pack.saved * per_node, "the gathers cost too much", node)
         packed, made, others = pack.packed, pack.made, pack.others
         if others:
             _move_before(node, [user for _, (user, _) in others], made, pack.read)
@@ -194,11 +190,7 @@ def _move_before(
         Refusal: What they read is not computed there, or the readers are in other graphs.
     """
     graph = concat.graph
-    need(
-        all(reader.graph is graph for reader in readers),
-        "a part has readers in other graphs",
-        concat,
-    )
+    need(all(reader.graph is graph for reader in readers), "a part is read elsewhere", concat)
     assert isinstance(graph, oir.Graph)
     index = {one: place for place, one in enumerate(graph)}
     earliest = min(readers, key=index.__getitem__)

@@ -51,11 +51,7 @@ class PadModes(Rule):
         need(len(parts) > 1 or node.op_type == "Pad", "it joins a value with itself", node)
         x, places, nodes = moves.origin(node.outputs[0])
         dims = static_shape(x)
-        need(
-            x is not node.outputs[0] and places.size,
-            "it is empty, or made of several tensors",
-            node,
-        )
+        need(x is not node.outputs[0] and places.size, "it is empty or of several tensors", node)
         need(dims is not None and len(dims) == places.ndim, "it has other axes", node)
         assert dims is not None
         rows = list(_rows(places, dims))
