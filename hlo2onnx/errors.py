@@ -31,12 +31,12 @@ class VerificationError(Hlo2OnnxError):
 
 
 class NotInstalledError(VerificationError):
-    """A runtime is not installed where it was looked for. The text says how to install it. The CLI
+    """A runtime is not installed in the searched place. The text says how to install it. The CLI
     exits with 3."""
 
 
 class OverBudgetError(VerificationError):
-    """A verification had no time for a run or a compilation."""
+    """A verification ran out of time for a run or a compilation."""
 
 
 class OtherResultsError(VerificationError):

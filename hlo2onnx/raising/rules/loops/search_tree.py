@@ -41,8 +41,8 @@ class SearchTree(Rule):
     changes it, element by element, by constants and one condition alone. The condition depends on
     the states only by one element of a vector, whose place follows from the states. So the states
     follow from the conditions of the trips before. Their bits are k, the node of a binary tree: y
-    is x in the order of the nodes, and the last states are constants for each leaf. x needs no
-    order. Done for a known trip count, if that saves nodes in the body, and if the tree has few
+    is x in the order of the nodes, and the last states are constants for each leaf. x need not be
+    sorted. Done for a known trip count, if that saves nodes in the body, and if the tree has few
     elements, or few for each element that is searched.
     """
 

@@ -24,8 +24,8 @@ class ConvToMatMul(Rule):
 
     A Gather copies the channels under each place of the kernel into a row. Padding is a Pad, as the
     convolution multiplies zeros there too. Legal for any numbers, one group, and sizes that are
-    known. Done for f32 and a kernel that this loop or call computes for this convolution alone, if
-    it has many elements for each one of the image and the result.
+    known. Done for f32 and a kernel that this loop or call computes for this convolution only, if
+    it has as many elements as image and result together.
     """
 
     name = "conv-to-matmul"

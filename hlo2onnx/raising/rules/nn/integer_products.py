@@ -58,7 +58,7 @@ class IntegerMatMul(Rule):
                 if largest <= range_of_type(dtype).high:
                     return b.cast(product, dtype)
                 return b.cast(_wrapped(b, product), dtype)
-        need(terms <= _TERMS, "sums of so many terms have too many digits", node)
+        need(terms <= _TERMS, "sums of this many terms have too many bits", node)
         need(_computes(b, T.DOUBLE), "the target lacks the arithmetic in f64", node)
         x, y = (b.cast(b.cast(value, T.INT32), T.DOUBLE) for value in (x, y))
         return b.cast(_product_modulo(b, x, y, terms), dtype)

@@ -104,11 +104,10 @@ class _DividedByRoot(Rule):
 
 
 def need_few_terms(dims: Sequence[Dim], b: Rewriter) -> None:
-    """Refuses where so much is normalized together that the kernels lose digits; how much runs
-    along symbolic axes is not known."""
+    """Refuses rows so long that the kernels lose digits. The length of symbolic axes is unknown."""
     terms = math.prod(dim for dim in dims if isinstance(dim, int))
     is_exact = not b.target.flags.naive_sums or terms <= b.costs.normalized_terms
-    need(is_exact, "the kernel's sums of so many terms lose digits")
+    need(is_exact, "sums of this many terms lose digits")
 
 
 def _trailing(x: oir.Value, axes: tuple[int, ...], b: Rewriter) -> Shape:
