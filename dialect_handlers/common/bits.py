@@ -24,12 +24,12 @@ _SIGNED = {dtype.bitwidth: dtype for dtype in INTEGERS - UNSIGNED}
 
 
 def unsigned_type(width: int) -> oir.DataType:
-    """The unsigned integer type of so many bits."""
+    """The unsigned integer type of this many bits."""
     return _UNSIGNED[width]
 
 
 def signed_type(width: int) -> oir.DataType:
-    """The signed integer type of so many bits."""
+    """The signed integer type of this many bits."""
     return _SIGNED[width]
 
 

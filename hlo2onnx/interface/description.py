@@ -161,7 +161,7 @@ _THREADS = re.compile(
 """The entry in a serialized model: the key, the tag and length of the value, and the value."""
 
 _ENDS = 1 << 20
-"""The metadata lie within so many bytes of one of a model's ends. Its weights lie between."""
+"""The metadata lie within this many bytes of either end of a model. Its weights lie between."""
 
 
 def advised_threads(model: bytes | str) -> int:
