@@ -31,7 +31,7 @@ class VerificationError(Hlo2OnnxError):
 
 
 class NotInstalledError(VerificationError):
-    """A runtime is not installed in the searched place. The text says how to install it. The CLI
+    """A runtime is not installed where it was looked for. The text says how to install it. The CLI
     exits with 3."""
 
 
