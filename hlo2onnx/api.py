@@ -123,8 +123,8 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
             - a mapping of names to several of these. The programs share their weights.
         args, kwargs: Example arguments of a function: arrays, `jax.ShapeDtypeStruct`s, or texts
             such as "b, 128" (f32) and "int32[b, s]". Named dimensions stay free. Leaves that are
-            no arrays, such as the functions in an `equinox.Module`, become part of the program.
-            A keyword with the name of an option below is that option. If the function has such a
+            not arrays, such as the functions in an `equinox.Module`, become part of the program. A
+            keyword with the name of an option below is that option. If the function has such a
             parameter, lower it first: `translate(jax.jit(f).lower(x, target=y))`.
         opset: ONNX opset of the model, 17 or newer. Default: that of the target, 21 for
             "ort-cpu", or a newer one if the model has operators or types that it lacks.
@@ -147,7 +147,7 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
         dynamic: Dimensions that stay free, by the name or position of a function's argument.
             {"x": "b, ..."} names the first dimension of every array in `x` `b`. One text instead
             of a mapping is for all arguments.
-        constraints: What holds for the free dimensions, such as ["s <= 64", "t >= s"]: two
+        constraints: Constraints on the free dimensions, such as ["s <= 64", "t >= s"]: two
             expressions with <=, >= or == between them. JAX traces functions with them that it
             refuses otherwise, and calls check them.
         bind: Arguments to store in the model, as initializers named by their pytree paths:

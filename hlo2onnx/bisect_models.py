@@ -39,7 +39,7 @@ def bisect(
     seed: int = 0,
     **kwargs: PyTree,
 ) -> Divergence:
-    """Finds where the numbers of a model part from those of another program.
+    """Finds the first op whose numbers in a model differ from those of another program.
 
     Args:
         source: The program, as `hlo2onnx.translate` takes it, or the result of a translation.

@@ -36,7 +36,7 @@ class NotInstalledError(VerificationError):
 
 
 class OverBudgetError(VerificationError):
-    """A verification had no time for a run or a compilation."""
+    """A verification ran out of time for a run or a compilation."""
 
 
 class OtherResultsError(VerificationError):
@@ -48,7 +48,7 @@ class InternalError(Hlo2OnnxError):
 
 
 class PluginError(Hlo2OnnxError):
-    """A plug-in cannot be loaded, or registers something that is no handler."""
+    """A plug-in cannot be loaded, or registers something that is not a handler."""
 
 
 class UnsupportedOp(Hlo2OnnxError):  # noqa: N818  (named for what it reports, as in torch.onnx)

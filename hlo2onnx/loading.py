@@ -94,10 +94,10 @@ def load(
 
 def _check_names(kwargs: object) -> None:
     if not isinstance(kwargs, Mapping):
-        raise UsageError(f"kwargs={kwargs!r} is no mapping of names to arguments")
+        raise UsageError(f"kwargs={kwargs!r} is not a mapping of names to arguments")
     for name in kwargs:
         if not isinstance(name, str):
-            raise UsageError(f"kwargs= has a key that is no name: {name!r}")
+            raise UsageError(f"kwargs= has a key that is not a name: {name!r}")
 
 
 def _axes(values: Sequence[oir.Value]) -> dict[str, int]:
@@ -141,7 +141,7 @@ def _source(
                 f", or JAX {jax.__version__} lowers it in another way than JAX {made_by}, which"
                 " made the model"
             )
-        raise UsageError(f"source= is not the program that the model was made of{versions}")
+        raise UsageError(f"source= is not the program that the model was made from{versions}")
     signature = replace(
         loaded.signature,
         inputs=_as_in_model(loaded.signature.inputs, description.inputs),

@@ -193,7 +193,7 @@ class OnnxProgram(Verified):
         """
         path = output_file(path, "model.onnx")
         if weights not in (True, False, "inputs"):
-            raise UsageError(f'weights={weights!r} is none of True, False and "inputs"')
+            raise UsageError(f'weights={weights!r} is not one of True, False and "inputs"')
         external = external_data
         if external is None:
             external = weight_bytes(self.model) > saving.EXTERNAL_DATA_BYTES
@@ -359,8 +359,8 @@ class OnnxPrograms(Mapping[str, OnnxProgram]):
     ) -> None:
         """Writes `<name>.onnx` for each program and one file of weights, each weight once.
 
-        All files are written before the first model is replaced. If the save is killed in the
-        moment between two models, each of them is whole, the old one or the new one.
+        All files are written before the first model is replaced. If the save is killed between two
+        models, each of them is complete: the old one or the new one.
 
         Args:
             folder: The folder, which must exist.

@@ -24,12 +24,12 @@ _SIGNED = {dtype.bitwidth: dtype for dtype in INTEGERS - UNSIGNED}
 
 
 def unsigned_type(width: int) -> oir.DataType:
-    """The unsigned integer type of so many bits."""
+    """The unsigned integer type of this many bits."""
     return _UNSIGNED[width]
 
 
 def signed_type(width: int) -> oir.DataType:
-    """The signed integer type of so many bits."""
+    """The signed integer type of this many bits."""
     return _SIGNED[width]
 
 
@@ -299,7 +299,7 @@ def _decode(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
 def _look_up(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     """The number of each code of 8 bits or fewer, from a table."""
     codes = np.arange(1 << dtype.bitwidth).astype(np.uint8)
-    # 2^-127 of f8E8M0 is no normal f32.
+    # 2^-127 of f8E8M0 is not a normal f32.
     numbers = em.const(codes.view(dtype.numpy()).astype(np.float64))
     index = mask(em, em.cast(x, T.INT32), len(codes) - 1)
     return em.cast(em.Gather(numbers, index), dtype)

@@ -292,6 +292,6 @@ def _port_names(text: str) -> list[str] | dict[str, str]:
     if not any("=" in item for item in items):
         return items
     if not all("=" in item for item in items):
-        raise argparse.ArgumentTypeError(f"{text!r} has new names with and without old ones")
+        raise argparse.ArgumentTypeError(f"{text!r} mixes new names with pairs OLD=NEW")
     pairs = (item.partition("=") for item in items)
     return {old.strip(): new.strip() for old, _, new in pairs}

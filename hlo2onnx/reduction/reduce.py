@@ -128,7 +128,7 @@ def reduce(
     """
     if fails is not None and not callable(fails):
         raise UsageError(
-            f"fails= is no function, but a {type(fails).__name__}: to reduce a function, pass"
+            f"fails= is not a function, but a {type(fails).__name__}: to reduce a function, pass"
             " jax.jit(f).lower(x)"
         )
     _check_seconds(timeout)

@@ -177,7 +177,7 @@ def _locked(descriptor: int) -> bool:
 HASH_DIGITS = 12
 
 MODEL_BYTES = (1 << 31) - 1
-"""Protobuf reads no larger files, so larger ones are no models."""
+"""Protobuf reads no larger files, so larger ones are not models."""
 
 SEARCHED_BYTES = 1 << 32
 """If the other files of a folder are larger in total, no old weights are removed from it."""

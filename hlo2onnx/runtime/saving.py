@@ -73,8 +73,8 @@ def save_models(
             inputs.
 
     Raises:
-        UsageError: A path is no file, a folder does not exist, the weights are not in the folder of
-            a model, or a model with its weights is too large.
+        UsageError: A path is not a file, a folder does not exist, the weights are not in the folder
+            of a model, or a model with its weights is too large.
         WriteError: A file cannot be written. The old models are still there, or some of several
             are replaced.
     """

@@ -107,16 +107,16 @@ def check_providers(providers: object) -> Providers:
     """Checks the names of execution providers.
 
     Raises:
-        UsageError: They are no list of names, or this build of ONNX Runtime does not have one.
+        UsageError: It is not a list of names, or this build of ONNX Runtime does not have one.
     """
     is_text = isinstance(providers, str | bytes)
     if is_text or not isinstance(providers, Sequence) or not providers:
-        raise UsageError(f"providers={providers!r} is no list of names, such as {_EXAMPLE}")
+        raise UsageError(f"providers={providers!r} is not a list of names, such as {_EXAMPLE}")
     available = onnxruntime().get_available_providers()
     for item in providers:
         if not _is_provider(item):
             raise UsageError(
-                f"providers= holds {item!r}, which is no name or pair of a name and options"
+                f"providers= holds {item!r}, which is not a name or pair of a name and options"
             )
         if _name(item) not in available:
             raise UsageError(
@@ -348,5 +348,5 @@ def check_model(model: onnx.ModelProto | bytes | str) -> None:
     checker = import_module("onnx.checker")  # where models only run, onnx may be missing
     try:
         checker.check_model(model, full_check=True)
-    except Exception as error:  # also a ValueError, for an attribute that is no element type
+    except Exception as error:  # also a ValueError, for an attribute that is not an element type
         raise VerificationError(f"the model is not valid ONNX: {error}") from error

@@ -86,7 +86,7 @@ class Comparison:
         if self.remark and self.ok:
             text += f" ({self.remark})"
         if self.unjudged:
-            text = f"cannot be judged: depends on the choice of {self.unjudged}"
+            text = f"cannot be judged: it depends on the choice of {self.unjudged}"
         return text + (f", {self.nonfinite} NaN/inf disagree" if self.nonfinite else "")
 
 
@@ -267,7 +267,7 @@ class Verification:
 
     Attributes:
         optimized: One comparison per output, with the runtime's graph optimization.
-        plain: The same without it; empty if the runtime cannot be told.
+        plain: The same without it; empty if the runtime has no switch for it.
         notes: Notes for the user (the two runs disagree, inputs were random, ...).
         coverage: The guards that the inputs have reached; None if that is unknown.
         samples: Count of inputs. Each comparison is that of the worst one.
@@ -303,7 +303,7 @@ class Verification:
 
     @property
     def says_little(self) -> list[Comparison]:
-        """The outputs that agree, and that vary too little to tell much by it."""
+        """The outputs that agree, but vary too little to prove much."""
         return [item for item in self.comparisons if item.ok and item.says_little]
 
     @property
@@ -330,7 +330,7 @@ class Verification:
         `OnnxProgram.save_report` writes them with the graph.
 
         Raises:
-            UsageError: The path is no file, or its folder does not exist.
+            UsageError: The path is not a file, or its folder does not exist.
             WriteError: The file cannot be written.
         """
         from hlo2onnx.verify.sections import verification_section

@@ -187,7 +187,7 @@ def save_page(path: str | Path, text: str) -> None:
     """Writes a page.
 
     Raises:
-        UsageError: The path is no file, or its folder does not exist.
+        UsageError: The path is not a file, or its folder does not exist.
         WriteError: The file cannot be written.
     """
     path = output_file(path, "report.html")

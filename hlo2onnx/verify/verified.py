@@ -168,7 +168,7 @@ class Verified(CallableProgram):
             command: The command that makes the report.
 
         Raises:
-            UsageError: The path is no file, or its folder does not exist.
+            UsageError: The path is not a file, or its folder does not exist.
             WriteError: The file cannot be written.
         """
         from hlo2onnx.verify.page import save_page

@@ -37,7 +37,7 @@ def require_known_types(module_operation: ir.Operation) -> None:
     """
     for mlir_type in {value.type for value in values_of(module_operation)}:
         if is_tensor(mlir_type) and (element := element_type(mlir_type)) not in COMPILED_TYPES:
-            raise VerificationError(f"XLA has no element type {element}: it cannot be the judge")
+            raise VerificationError(f"XLA has no element type {element}, so there is no reference")
 
 
 class XlaProgram:

@@ -125,7 +125,7 @@ def refined(module_operation: ir.Operation, shapes: Sequence[Sequence[int] | Non
 
     Args:
         module_operation: The module. It changes.
-        shapes: One per argument; None for an argument that is no tensor.
+        shapes: One per argument; None for an argument that is not a tensor.
 
     Returns:
         Bytecode of the static module.
