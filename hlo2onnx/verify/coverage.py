@@ -11,12 +11,13 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.functions import function_type, functions_of
 from hlo2onnx.frontend.mlir.locations import OriginReader
+from hlo2onnx.frontend.mlir.values import module_bytecode
 from hlo2onnx.frontend.signature import Port
 from hlo2onnx.verify.guards import NAN
 from hlo2onnx.verify.input_flow import InputFlow
 from hlo2onnx.verify.instrument import ENDLESS, Instrumentation, Place
 from hlo2onnx.verify.roles import roles_of
-from hlo2onnx.verify.xla import Compile, module_bytecode
+from hlo2onnx.verify.xla import Compile
 
 SHOWN = 6
 """Limit of the sides in the text."""
