@@ -17,9 +17,8 @@ from hlo2onnx.frontend.advice import with_notes
 from hlo2onnx.frontend.bind import bound, named_without_argument, stored_as, values_to_bind
 from hlo2onnx.frontend.files import from_bytes, from_exported, from_module, from_path, from_string
 from hlo2onnx.frontend.jax_lowered import from_function, from_lowered, unwrapped
-from hlo2onnx.frontend.mlir.callbacks import Callbacks, has_callbacks
+from hlo2onnx.frontend.mlir.callbacks import Callbacks, drop_branches, has_callbacks, notes_of
 from hlo2onnx.frontend.mlir.context import clone_module
-from hlo2onnx.frontend.mlir.untaken_branches import drop_branches, notes_of
 from hlo2onnx.frontend.ports import positional_names, with_channels_second, with_names
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.frontend.source import Source

@@ -333,12 +333,12 @@ class Verification:
             UsageError: The path is no file, or its folder does not exist.
             WriteError: The file cannot be written.
         """
-        from hlo2onnx.verify.sections import verification_section
+        from hlo2onnx.verify.program_page import verification_section
 
         save_page(path, page("Verification", "<h1>Verification</h1>", verification_section(self)))
 
     def _repr_html_(self) -> str:
-        from hlo2onnx.verify.sections import verification_section
+        from hlo2onnx.verify.program_page import verification_section
 
         return fragment(verification_section(self))
 
