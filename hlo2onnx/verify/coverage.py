@@ -28,6 +28,7 @@ from hlo2onnx.frontend.mlir.values import (
     returned_by,
 )
 from hlo2onnx.frontend.signature import Port
+from hlo2onnx.verify.compare import Coverage
 from hlo2onnx.verify.guards import NAN, Side, compared, filled, reduced, sides_of
 from hlo2onnx.verify.input_flow import InputFlow
 from hlo2onnx.verify.roles import roles_of
@@ -303,41 +304,6 @@ def _with_result(
         result.replace_all_uses_with(value)
     operation.erase()
     return made_op
-
-
-SHOWN = 6
-"""Limit of the sides in the text."""
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """The sides of guards that some inputs have reached.
-
-    A guard is an op that treats some values in another way: a branch, a clamp, an index out of
-    range, a division by 0. Each of its sides counts.
-
-    Attributes:
-        reached: Count of the sides that were reached.
-        total: Count of all sides.
-        missed: The others: op, side and source line.
-        unobserved: Count of guards that cannot be observed, such as those in the comparator of a
-            sort.
-    """
-
-    reached: int
-    total: int
-    missed: tuple[str, ...] = ()
-    unobserved: int = 0
-
-    def __str__(self) -> str:
-        text = f"guards reached {self.reached} of {self.total}"
-        if self.missed:
-            more = len(self.missed) - SHOWN
-            rest = [f"{more} more"] if more > 0 else []
-            text += f". No sample reaches {'; '.join([*self.missed[:SHOWN], *rest])}"
-        if self.unobserved:
-            text += f" ({self.unobserved} in regions are not observed)"
-        return text
 
 
 class Probe:
