@@ -18,7 +18,6 @@ from jaxlib.mlir import ir
 from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
 from hlo2onnx.frontend.load import parameters_of, prepared
-from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.options import (
     Bind,
@@ -225,7 +224,7 @@ def _translate(
 ) -> OnnxProgram:
     """Translates one program."""
     start = time.perf_counter()
-    loaded = prepared(source, args, kwargs, positional_names(source), options)
+    loaded = prepared(source, args, kwargs, options)
     seconds = time.perf_counter() - start
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}

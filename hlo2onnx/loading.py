@@ -12,7 +12,6 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.frontend.load import prepared
-from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import Port, PyTree
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.interface.description import Description
@@ -133,7 +132,7 @@ def _source(
     if isinstance(source, OnnxProgram):
         loaded = source._source
     else:
-        loaded = prepared(source, args, kwargs, positional_names(source), options)
+        loaded = prepared(source, args, kwargs, options)
     if source_hash(loaded) != description.origin.get("sha256"):
         versions, made_by = "", description.origin.get("jax")
         if made_by != jax.__version__:

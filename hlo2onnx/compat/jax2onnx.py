@@ -186,7 +186,7 @@ def _lowered(
 ) -> Source:
     if fixed:
         fn = functools.partial(fn, **fixed)
-    return prepared(fn, specs, free, (), Options())
+    return prepared(fn, specs, free, Options())
 
 
 def _with_ports(

@@ -137,7 +137,7 @@ def reduce(
     if inputs is not None:
         check_list("inputs", inputs, "arrays")
     given = options_from(**options)
-    source = prepared(program, (), {}, (), given)
+    source = prepared(program, (), {}, given)
     case = _case(source, inputs)
     if fails is not None:
         search, failure = _search_of_function(case, fails), Outcome("true")

@@ -235,10 +235,8 @@ class OrtProgram:
         try:
             if self._is_native:  # numpy has all types. This takes 35 us less than `OrtValue`s.
                 arrays = {name: np.asarray(array) for name, array in inputs.items()}
-                if self._thread is None:
-                    found: list[np.ndarray] = self.session.run(self.output_names, arrays, options)
-                    return found
-                return list(self._thread(self.session.run, self.output_names, arrays, options))
+                run = self.session.run
+                return list(self._in_thread(run, self.output_names, arrays, options))
             values = {name: to_ort(array) for name, array in inputs.items()}
             run = self.session.run_with_ort_values
             results = self._in_thread(run, self.output_names, values, options)

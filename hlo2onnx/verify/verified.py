@@ -49,10 +49,6 @@ class Verified(CallableProgram):
     def _source(self) -> Source:
         raise NotImplementedError
 
-    def _serialized(self) -> AbstractContextManager[bytes | str]:
-        """The serialized model, or its path."""
-        raise NotImplementedError
-
     def verify(
         self,
         *args: PyTree,
