@@ -1,0 +1,64 @@
+"""Hooks of MkDocs: pages from outside of docs/, and the parts of pages that are made at build time.
+
+A page says where such a part belongs: `<!-- site: gallery -->`. GitHub shows the rest of the page.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # MkDocs loads this file by its path
+
+PAGES = {"README.md": "overview.md", "CONTRIBUTING.md": "contributing.md"}
+"""Pages from outside of docs/, and their names on the site."""
+
+PARTS: dict[str, Callable[[], str]] = {"gallery": str, "benchmarks": str, "demo": str}
+"""What takes the place of a comment `<!-- site: NAME -->`."""
+
+_LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?\)")
+_PART = re.compile(r"<!-- site: (\w+) -->")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages from outside of docs/."""
+    for source, name in PAGES.items():
+        files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Fills in the parts, and makes links to and from pages outside of docs/ work."""
+    markdown = _PART.sub(lambda found: PARTS[found[1]](), markdown)
+    source = next((x for x, name in PAGES.items() if name == page.file.src_uri), "")
+    here = source or f"docs/{page.file.src_uri}"
+    return _LINK.sub(lambda found: _link(found, here, page.file.src_uri, config), markdown)
+
+
+def _link(found: re.Match[str], here: str, uri: str, config: MkDocsConfig) -> str:
+    """A link as it works on the site.
+
+    Args:
+        found: The link in Markdown.
+        here: The file of the page, in the repository.
+        uri: The page's name on the site.
+    """
+    target = os.path.normpath(Path(here).parent / found["path"])
+    is_inside = target.startswith("docs/")
+    if not (ROOT / target).exists() or (is_inside and here.startswith("docs/")):
+        return found[0]
+    name = target.removeprefix("docs/") if is_inside else PAGES.get(target)
+    if name:
+        path = os.path.relpath(name, Path(uri).parent)
+        return f"[{found['text']}]({path}{found['anchor'] or ''})"
+    if config.repo_url:
+        return f"[{found['text']}]({config.repo_url.rstrip('/')}/blob/main/{target})"
+    return found["text"]
