@@ -1,1 +1,4 @@
-"""What `mkdocs build --strict` adds to the pages of docs/ (mkdocs.yml); `hooks` is its entry."""
+"""The site: `python -m mkdocs build --strict` writes it to build/site.
+
+mkdocs.yml has its navigation and settings. MkDocs calls the module `hooks`.
+"""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,11 +14,16 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # MkDocs loads this file by its path
+from tools import ROOT
+from tools.site.tutorials import executed
 
-PAGES = {"README.md": "overview.md", "CONTRIBUTING.md": "contributing.md"}
-"""Pages from outside of docs/, and their names on the site."""
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
+PAGES = {
+    "README.md": "overview.md",
+    "CONTRIBUTING.md": "contributing.md",
+    **{f"docs/tutorials/{x.name}": f"tutorials/{x.stem}.md" for x in TUTORIALS},
+}
+"""Files that become pages, and their names on the site."""
 
 PARTS: dict[str, Callable[[], str]] = {"gallery": str, "benchmarks": str, "demo": str}
 """What takes the place of a comment `<!-- site: NAME -->`."""
@@ -31,7 +35,9 @@ _PART = re.compile(r"<!-- site: (\w+) -->")
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages from outside of docs/."""
     for source, name in PAGES.items():
-        files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
+        text = (ROOT / source).read_text(encoding="utf-8")
+        content = executed(text) if source.endswith(".py") else text
+        files.append(File.generated(config, name, content=content))
     return files
 
 
@@ -52,10 +58,9 @@ def _link(found: re.Match[str], here: str, uri: str, config: MkDocsConfig) -> st
         uri: The page's name on the site.
     """
     target = os.path.normpath(Path(here).parent / found["path"])
-    is_inside = target.startswith("docs/")
-    if not (ROOT / target).exists() or (is_inside and here.startswith("docs/")):
+    if not (ROOT / target).exists():
         return found[0]
-    name = target.removeprefix("docs/") if is_inside else PAGES.get(target)
+    name = PAGES.get(target) or target.removeprefix("docs/") * target.startswith("docs/")
     if name:
         path = os.path.relpath(name, Path(uri).parent)
         return f"[{found['text']}]({path}{found['anchor'] or ''})"
