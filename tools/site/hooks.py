@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -15,6 +14,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from tools import ROOT
+from tools.site.benchmarks import benchmarks
+from tools.site.gallery import gallery
+from tools.site.live import demo, demo_frame, report_list, reports
 from tools.site.tutorials import executed
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
@@ -25,7 +27,7 @@ PAGES = {
 }
 """Files that become pages, and their names on the site."""
 
-PARTS: dict[str, Callable[[], str]] = {"gallery": str, "benchmarks": str, "demo": str}
+PARTS = {"gallery": gallery, "benchmarks": benchmarks, "reports": report_list, "demo": demo_frame}
 """What takes the place of a comment `<!-- site: NAME -->`."""
 
 _LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?\)")
@@ -33,11 +35,15 @@ _PART = re.compile(r"<!-- site: (\w+) -->")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages from outside of docs/."""
+    """Adds the pages from outside of docs/, the reports and the page with programs."""
     for source, name in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         content = executed(text) if source.endswith(".py") else text
         files.append(File.generated(config, name, content=content))
+    for name, page in reports().items():
+        files.append(File.generated(config, name, content=page))
+    for name, path in demo():
+        files.append(File.generated(config, name, abs_src_path=str(path)))
     return files
 
 
