@@ -34,7 +34,7 @@ def gallery() -> str:
 
 def _card(item: Program, result: dict[str, Any]) -> str:
     picture = f"![Graph of {item.name}](images/zoo/{item.name}.svg){{ loading=lazy }}"
-    facts = [f"{result['nodes']:,} nodes", f"error {result['max_error']:.0e}"]
+    facts = [f"{result['nodes']:,} nodes", f"error {result['max_error']:.1g}"]
     if result["xla"]:
         facts.append(f"**{result['ort'] / result['xla']:.2g} ×** the time of XLA")
     return (
