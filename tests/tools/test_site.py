@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +67,7 @@ def test_the_reference_has_every_public_name() -> None:
 
 @pytest.mark.wide
 @pytest.mark.skipif(importlib.util.find_spec("mkdocstrings") is None, reason="no extra `site`")
-def test_the_site_builds_without_warnings(tmp_path: object) -> None:
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     arguments = ["build", "--strict", "--site-dir", str(tmp_path)]
     done = run_module("mkdocs", arguments, folder=ROOT, seconds=1200)
     assert done.returncode == 0, done.stderr
