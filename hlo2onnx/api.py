@@ -110,6 +110,7 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
 
     Args:
         source: One of
+
             - a jitted or plain function, followed by example arguments. A module of equinox or
               flax.nnx is a function, too: its weights become initializers with their names in
               the module.
@@ -129,7 +130,7 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
             "ort-cpu", or a newer one if the model has operators or types that it lacks.
         target: Runtime whose kernels the model must fit, such as "ort-cpu", "ort-web" or
             "openvino" (`hlo2onnx --targets` lists all); "onnx" for the standard alone; or the path
-            of a table for another runtime, "<name>.json" (CONTRIBUTING.md describes the tables).
+            of a table for another runtime, `<name>.json` (CONTRIBUTING.md describes the tables).
         function: Function to translate, if the module has several. Default: `main`.
         nan: "default", "xla" or "runtime": see `hlo2onnx.options.Options.nan`.
         half: "xla" or "fast": see `hlo2onnx.options.Options.half`.
