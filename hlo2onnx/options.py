@@ -11,8 +11,8 @@ from typing import Literal, get_args
 from hlo2onnx.custom_calls import Translation, check_translations
 from hlo2onnx.errors import UsageError
 
-IR_VERSIONS = {17: 8, 24: 11, 25: 12, 26: 13}
-"""ONNX IR versions of models, by opset. Models of opsets 18 to 23 have IR version 10."""
+IR_VERSIONS = {17: 8, 18: 10, 24: 11, 25: 12, 26: 13, 28: 14}
+"""ONNX IR versions of models, by their first opset."""
 
 BITCAST_OPSET = 26
 """First opset with BitCast."""
@@ -137,4 +137,4 @@ def names(option: str, given: str | Iterable[str], what: str = "name") -> tuple[
 
 def ir_version(opset: int) -> int:
     """The ONNX IR version for an opset. It has the types of the opset."""
-    return IR_VERSIONS.get(opset, 10)
+    return IR_VERSIONS[max(first for first in IR_VERSIONS if first <= opset)]
