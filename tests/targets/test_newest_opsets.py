@@ -46,6 +46,18 @@ def test_models_of_new_opsets(opset: int, target: str, capfd: pytest.CaptureFixt
     assert program.verify(X, N).ok
 
 
+@pytest.mark.skipif(RELEASED < 28, reason="this ONNX Runtime does not load opset 28")
+@pytest.mark.parametrize(("opset", "is_used"), [(27, True), (28, False)])
+def test_log_sum_exp(opset: int, is_used: bool) -> None:
+    """ONNX Runtime 1.32 has no kernel for opset 28: it runs the body of the function, which
+    overflows."""
+    program = hlo2onnx.translate(
+        lambda x: jax.nn.logsumexp(x, 1), X, opset=opset, target="ort-cpu@1.32"
+    )
+    assert ("ReduceLogSumExp" in program.report.nodes) == is_used
+    assert program.verify(X + 2000).ok and program.verify(X - 2000).ok
+
+
 @pytest.mark.parametrize(
     ("target", "newest"), [("ort-cpu", 26), ("ort-cpu@1.32", 28), ("onnx", NEWEST)]
 )
