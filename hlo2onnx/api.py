@@ -55,6 +55,7 @@ class Keywords(TypedDict, total=False):
     dump: str | Path | None
     custom_calls: Mapping[str, Translation] | None
     denormals: DenormalPolicy
+    metadata: Mapping[str, str] | None
     dynamic: Dynamic | None
     constraints: str | Iterable[str]
     specialize: Mapping[str, int] | None
@@ -92,6 +93,7 @@ def translate(
     dump: str | Path | None = ...,
     custom_calls: Mapping[str, Translation] | None = ...,
     denormals: DenormalPolicy = ...,
+    metadata: Mapping[str, str] | None = ...,
     dynamic: Dynamic | None = ...,
     constraints: str | Iterable[str] = ...,
     specialize: Mapping[str, int] | None = ...,
@@ -144,6 +146,8 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
             `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered, and over the
             built-in ones.
         denormals: "keep" or "flush": see `hlo2onnx.options.Options.denormals`.
+        metadata: Texts to put into the metadata of the model, by key. Keys that begin with
+            "hlo2onnx." are refused.
         dynamic: Dimensions that stay free, by the name or position of a function's argument.
             {"x": "b, ..."} names the first dimension of every array in `x` `b`. One text instead
             of a mapping is for all arguments.
@@ -198,8 +202,9 @@ def options_from(**given: Unpack[Keywords]) -> Options:
     fields["without"] = frozenset(fields["without"])
     if fields.get("dump") is not None:
         fields["dump"] = output_folder(fields["dump"])
-    if fields.get("custom_calls") is None:
-        fields["custom_calls"] = {}
+    for name in ("custom_calls", "metadata"):
+        if fields.get(name) is None:
+            fields[name] = {}
     return Options(**fields).with_environment()
 
 

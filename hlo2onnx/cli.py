@@ -174,7 +174,7 @@ def _keywords(arguments: argparse.Namespace) -> Keywords:
     from hlo2onnx.api import Keywords
 
     sizes = {name: size for sizes in arguments.specialize for name, size in sizes.items()}
-    given: Any = {**vars(arguments), "specialize": sizes}
+    given: Any = {**vars(arguments), "specialize": sizes, "metadata": dict(arguments.metadata)}
     names = Keywords.__annotations__
     return cast("Keywords", {name: given[name] for name in names if name in given})
 

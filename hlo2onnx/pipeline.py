@@ -73,8 +73,8 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         run.finish(model)
         report.weights = WeightSizes(*ledger.sizes(model))
         describe_model(model, source, report)
-        if is_for_one_thread(model, run.target.costs):
-            model.metadata_props.update(one_thread())
+        advice = one_thread() if is_for_one_thread(model, run.target.costs) else {}
+        model.metadata_props.update({**advice, **options.metadata})
         run.dump.model("legalize", model)
     for graph in each_graph(model):
         report.nodes.update(node.op_type for node in all_nodes(graph))

@@ -182,9 +182,10 @@ class OnnxProgram(Verified):
             weights: False writes the graph alone: pass `program.weights` to ONNX Runtime with
                 `SessionOptions.add_external_initializers`. "inputs" makes the weights inputs of
                 the model, after its own, under their names.
-            strip: Whether to leave out all metadata and doc strings: source lines and call stacks
-                of nodes, the signature, states, element types. Names stay. Such a model cannot be
-                loaded by `hlo2onnx.load` or `hlo2onnx.runtime`.
+            strip: Whether to leave out all metadata but those of the user (`metadata=`), and all
+                doc strings: source lines and call stacks of nodes, the signature, states, element
+                types. Names stay. Such a model cannot be loaded by `hlo2onnx.load` or
+                `hlo2onnx.runtime`.
 
         Raises:
             UsageError: The path is a folder, its folder does not exist, or one file would hold

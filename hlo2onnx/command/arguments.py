@@ -155,7 +155,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     add(
         "--strip",
         action="store_true",
-        help="leave out metadata and doc strings, such as source lines (names stay)",
+        help="leave out doc strings and metadata, such as source lines (names and --metadata stay)",
     )
     add(
         "--report",
@@ -211,6 +211,14 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         "--weights-dtype",
         choices=CHOICES["weights_dtype"],
         help="store f32 weights in this type (default: f32)",
+    )
+    add(
+        "--metadata",
+        type=_text_by_key,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="put a text into the metadata of the model (may be repeated)",
     )
 
 
@@ -333,6 +341,14 @@ def _sizes(text: str) -> dict[str, int]:
             )
         sizes[name] = int(size)
     return sizes
+
+
+def _text_by_key(text: str) -> tuple[str, str]:
+    """Parses "key=value"; the value may have "=", too."""
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
 
 
 def _number(kind: type[int | float], least: int = 0) -> Callable[[str], float]:

@@ -68,7 +68,7 @@ def save_models(
         models: The models by path, all in one folder, which must exist.
         data: The file for their weights in that folder, without the hash. None: the weights are
             in the models.
-        strip: Whether to leave out metadata and doc strings.
+        strip: Whether to leave out doc strings and our metadata.
         weights: False leaves out weights, which only have references then. "inputs" makes them
             inputs.
 

@@ -152,7 +152,7 @@ def program_page(
     parts.append(section("translation", "Translation", _translation(report)))
     nodes = _node_table(graph.nodes, graph.texts)
     parts.append(section("nodes", "Nodes", nodes, is_open=False))
-    data = graph.as_dict(_times(profile), _errors(errors or {}, verification))
+    data = graph.as_dict(times_of(profile), errors_of(errors or {}, verification))
     return page(report.source, _header(report, verification, profile), "".join(parts), data)
 
 
@@ -239,7 +239,7 @@ def _counted(title: str, counts: Counter[str]) -> str:
     return table((title, "count"), ordered, (1,)) if ordered else ""
 
 
-def _times(found: Profile | None) -> dict[str, tuple[float, float]]:
+def times_of(found: Profile | None) -> dict[str, tuple[float, float]]:
     """Milliseconds and trips of each node of the model, with what the runtime added to it."""
     times: dict[str, tuple[float, float]] = {}
     for node in found.nodes if found is not None else ():
@@ -248,7 +248,7 @@ def _times(found: Profile | None) -> dict[str, tuple[float, float]]:
     return times
 
 
-def _errors(given: Mapping[str, float], found: Verification | None) -> dict[str, float]:
+def errors_of(given: Mapping[str, float], found: Verification | None) -> dict[str, float]:
     """Errors of intermediate values, and of the outputs."""
     outputs = [] if found is None else found.optimized
     errors = {item.name: float(item.max_rel) for item in outputs} | dict(given)
