@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -58,7 +59,7 @@ def demo_frame() -> str:
 
 def demo() -> Iterator[tuple[str, Path]]:
     """The files of the page, their names on the site first. As `examples/web/serve.py`, it keeps
-    the trained weights.
+    the trained weights. HLO2ONNX_TRAINING_STEPS limits the training, for tests of the site.
 
     Raises:
         InstallError: npm cannot install onnxruntime-web.
@@ -68,7 +69,7 @@ def demo() -> Iterator[tuple[str, Path]]:
     package, _, version = serve.PACKAGE.partition("@")
     runtime = npm_folder(package, version, CACHE) / "node_modules" / package / "dist"
     MODELS.mkdir(exist_ok=True)
-    serve.make_models(MODELS, None)
+    serve.make_models(MODELS, int(os.environ.get("HLO2ONNX_TRAINING_STEPS", 0)) or None)
     pages = [x for x in WEB.iterdir() if x.suffix in (".html", ".css", ".js", ".py")]
     models = [x for x in MODELS.iterdir() if x.suffix in (".onnx", ".json")]
     yield from ((f"web/{path.name}", path) for path in pages if path.name != "serve.py")
