@@ -25,10 +25,10 @@ RETIRED = frozenset(
      "rounded-rotation", "row-tables", "shift-unsigned", "shifted-carry", "sink-final-states",
      "sink-into-branches", "sink-transpose-resize", "skip-idle-trips", "skip-unselected",
      "slice-of-scatter", "slp-vectorize", "softmax-drop-unit-dims", "softmax-without-units",
-     "squeeze-bias", "sum-after-loop", "sum-of-choices", "tile", "top-k-values",
-     "transpose-before-collapse", "transpose-before-join", "transpose-group-normalization",
-     "unmask-state", "vector-bias", "vector-dot", "where-to-branch", "while-fission",
-     "wide-comparison", "widen-comparison", "zero-or-small"}
+     "squeeze-bias", "sum-after-loop", "sum-of-choices", "tile", "transpose-before-collapse",
+     "transpose-before-join", "transpose-group-normalization", "unmask-state", "vector-bias",
+     "vector-dot", "where-to-branch", "while-fission", "wide-comparison", "widen-comparison",
+     "zero-or-small"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""
 

@@ -14,6 +14,7 @@ from hlo2onnx.raising.rules.algebra import (
     norm_reductions,
     reciprocals,
     simplification,
+    top_k_values,
     uniform_random,
 )
 from hlo2onnx.raising.rules.loops import LOOP_RULES, inline_branches
@@ -74,6 +75,7 @@ RULES: tuple[Rule, ...] = (
     gather_indices.BoundsCheck(),
     gather_indices.NegativeIndex(),
     gather_indices.WidenIndex(),
+    top_k_values.TopKValues(),
     interleave.Interleave(),
     broadcast.ImplicitBroadcast(),
     broadcast.SinkBroadcast(),
