@@ -51,7 +51,7 @@ def test_client(client: Path, tmp_path: Path) -> None:
 def test_page(client: Path) -> None:
     """Each client has a short page; a function that it proposes is the one that is checked."""
     page = (ROOT / "docs" / "clients" / f"{client.name}.md").read_text(encoding="utf-8")
-    assert len(page.splitlines()) <= 40
+    assert sum(not line.startswith("+") for line in page.splitlines()) <= 40
     added = "\n".join(re.findall(r"^\+(?!\+)(.*)$", page, re.MULTILINE))
     _, definition, body = added.partition("def export")
     assert definition + body in (client / "check.py").read_text(encoding="utf-8")
