@@ -11,14 +11,14 @@ from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Rule, apply_rules
+from hlo2onnx.raising.rules.shapes.broadcast import ComposeExpands
 from hlo2onnx.raising.rules.shapes.reshape import (
-    ComposeExpands,
     ComposeReshapes,
-    ComposeTransposes,
     EliminateNop,
     FoldSplat,
     UnitTransposeToReshape,
 )
+from hlo2onnx.raising.rules.shapes.transpose import ComposeTransposes
 from hlo2onnx.targets import load_target
 
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

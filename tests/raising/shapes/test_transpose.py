@@ -12,11 +12,10 @@ from rewriting import Rewrite, fires
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
 from hlo2onnx.raising.rules.shapes.reshape import (
-    ComposeTransposes,
     EliminateNop,
     UnitTransposeToReshape,
 )
-from hlo2onnx.raising.rules.shapes.transpose import SinkTranspose
+from hlo2onnx.raising.rules.shapes.transpose import ComposeTransposes, SinkTranspose
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7
 LAST, SECOND = (0, 2, 1), (0, 2, 1)

@@ -9,8 +9,8 @@ import onnx_ir as oir
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.shapes import broadcast_shapes
-from hlo2onnx.ir.values import Shape, const_of, rank_of, shape_of, static_shape
-from hlo2onnx.raising.engine import CONSTANT, Rewriter, Rule, need
+from hlo2onnx.ir.values import Shape, const_of, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.raising.engine import CONSTANT, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import RESHAPES, first, operands, source_of
 from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
@@ -132,3 +132,35 @@ def _unsqueezed(x: oir.Value) -> oir.Value:
     )
     readers = {reader.op_type for reader in x.consumers()}
     return source if lost_axes and readers <= BROADCASTING | UNARY | RESHAPES else x
+
+
+class ComposeExpands(Rule):
+    """Expand(Expand(x)) -> Expand(x)
+
+    Legal for static shapes. The outer Expand may ask for 1 where its operand has more; if that
+    extent is symbolic, x must have it too.
+    """
+
+    name = "compose-expands"
+    anchors = frozenset({"Expand"})
+    sources = frozenset({"Expand"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = needed(source_of(first(node), "Expand"), "its operand is not expanded", node)
+        dims = static_shape(node.outputs[0])
+        if dims is not None:
+            return b.expand(x, dims)
+        need(
+            _expands_the_same(shape_of(x), shape_of(first(node)), shape_of(node.outputs[0])),
+            "the outer one may not ask for the extents of the inner one",
+            node,
+        )
+        return b.Expand(x, node.inputs[1], types=[(dtype_of(x), shape_of(node.outputs[0]))])
+
+
+def _expands_the_same(x: Shape, inner: Shape, outer: Shape) -> bool:
+    """Whether Expands of x and of `inner` to `outer` surely give the same."""
+    x, inner = ((1,) * (len(outer) - len(dims)) + dims for dims in (x, inner))
+    return all(
+        have == want or between != want for have, between, want in zip(x, inner, outer, strict=True)
+    )

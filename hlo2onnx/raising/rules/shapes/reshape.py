@@ -24,7 +24,6 @@ from hlo2onnx.raising.match.reductions import REDUCTIONS
 from hlo2onnx.raising.match.views import (
     RESHAPES,
     first,
-    maker_of,
     operands,
     reshaped,
     source_of,
@@ -113,43 +112,6 @@ class ComposeReshapes(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = needed(source_of(first(node), *RESHAPES), "its operand is not reshaped", node)
         return reshaped(node, b, x)
-
-
-class ComposeTransposes(Rule):
-    """Transpose(Transpose(x, p), q) -> Transpose(x, p after q)"""
-
-    name = "compose-transposes"
-    anchors = frozenset({"Transpose"})
-    sources = frozenset({"Transpose"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inner = needed(maker_of(first(node), "Transpose"), "its operand is not a Transpose")
-        before, after = inner.attributes["perm"].as_ints(), node.attributes["perm"].as_ints()
-        return b.transpose(first(inner), [before[axis] for axis in after])
-
-
-class ComposeExpands(Rule):
-    """Expand(Expand(x)) -> Expand(x)
-
-    Legal for static shapes. The outer Expand may ask for 1 where its operand has more; if that
-    extent is symbolic, x must have it too.
-    """
-
-    name = "compose-expands"
-    anchors = frozenset({"Expand"})
-    sources = frozenset({"Expand"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x = needed(source_of(first(node), "Expand"), "its operand is not expanded", node)
-        dims = static_shape(node.outputs[0])
-        if dims is not None:
-            return b.expand(x, dims)
-        need(
-            _expands_the_same(shape_of(x), shape_of(first(node)), shape_of(node.outputs[0])),
-            "the outer one may not ask for the extents of the inner one",
-            node,
-        )
-        return b.Expand(x, node.inputs[1], types=[(dtype_of(x), shape_of(node.outputs[0]))])
 
 
 _LETS_UNITS_PASS = BROADCASTING | UNARY | REDUCTIONS | RESHAPES | {"Clip", "Transpose"}
@@ -302,14 +264,6 @@ def with_moved_units(x: oir.Value, perm: Sequence[int], b: Rewriter) -> oir.Valu
     units = ([axis for axis, dim in enumerate(dims) if dim == 1] for dims in (before, after))
     removed, added = units
     return b.unsqueeze(b.squeeze(x, removed), added)
-
-
-def _expands_the_same(x: Shape, inner: Shape, outer: Shape) -> bool:
-    """Whether Expands of x and of `inner` to `outer` surely give the same."""
-    x, inner = ((1,) * (len(outer) - len(dims)) + dims for dims in (x, inner))
-    return all(
-        have == want or between != want for have, between, want in zip(x, inner, outer, strict=True)
-    )
 
 
 def adds_leading_axes_only(x: Shape, y: Shape) -> bool:

@@ -1,4 +1,4 @@
-"""Transposes sink to their readers until they meet their inverse.
+"""Transposes sink to their readers until they meet another one, perhaps their inverse.
 
 JAX programs keep channels last, ONNX convolutions second. The Transpose after one layer cancels the
 Transpose before the next.
@@ -16,7 +16,7 @@ from hlo2onnx.ir.values import Shape, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.axis_layouts import splits
 from hlo2onnx.raising.match.reductions import REDUCTIONS, keeps_axes, reduced_axes
-from hlo2onnx.raising.match.views import RESHAPES, first, operands
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
 from hlo2onnx.raising.rules.shapes.reshape import moves_units_only, with_moved_units
 
 _MOVABLE_PAST = BROADCASTING | UNARY | REDUCTIONS | RESHAPES
@@ -64,6 +64,19 @@ def _normalizes_rows(x: oir.Value, reader: oir.Node) -> bool:
         mean = users[0].outputs[0]
     computes = RESHAPES | {"Add", "Expand", "Mul", "Neg", "Sub"}
     return divided and bool(users) and {user.op_type for user in users} <= computes
+
+
+class ComposeTransposes(Rule):
+    """Transpose(Transpose(x, p), q) -> Transpose(x, p after q)"""
+
+    name = "compose-transposes"
+    anchors = frozenset({"Transpose"})
+    sources = frozenset({"Transpose"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inner = needed(maker_of(first(node), "Transpose"), "its operand is not a Transpose")
+        before, after = inner.attributes["perm"].as_ints(), node.attributes["perm"].as_ints()
+        return b.transpose(first(inner), [before[axis] for axis in after])
 
 
 class SinkTranspose(Rule):
