@@ -92,7 +92,13 @@ def __getattr__(name: str) -> object:
         return importlib.import_module("hlo2onnx.runtime")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    homes = (home for home, names in _HOMES.items() if name in names)
-    found: object = getattr(importlib.import_module(next(homes, "hlo2onnx.errors")), name)
+    home = next((home for home, names in _HOMES.items() if name in names), "hlo2onnx.errors")
+    try:
+        found: object = getattr(importlib.import_module(home), name)
+    except ModuleNotFoundError as error:
+        if error.name != home:
+            raise
+        why = f"hlo2onnx.{name} is not part of hlo2onnx-runtime: pip install hlo2onnx"
+        raise ModuleNotFoundError(why, name=home) from None
     globals()[name] = found
     return found

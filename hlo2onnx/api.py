@@ -18,7 +18,6 @@ from jaxlib.mlir import ir
 from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
 from hlo2onnx.frontend.load import parameters_of, prepared
-from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.options import (
     Bind,
@@ -56,6 +55,7 @@ class Keywords(TypedDict, total=False):
     dump: str | Path | None
     custom_calls: Mapping[str, Translation] | None
     denormals: DenormalPolicy
+    metadata: Mapping[str, str] | None
     dynamic: Dynamic | None
     constraints: str | Iterable[str]
     specialize: Mapping[str, int] | None
@@ -93,6 +93,7 @@ def translate(
     dump: str | Path | None = ...,
     custom_calls: Mapping[str, Translation] | None = ...,
     denormals: DenormalPolicy = ...,
+    metadata: Mapping[str, str] | None = ...,
     dynamic: Dynamic | None = ...,
     constraints: str | Iterable[str] = ...,
     specialize: Mapping[str, int] | None = ...,
@@ -111,6 +112,7 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
 
     Args:
         source: One of
+
             - a jitted or plain function, followed by example arguments. A module of equinox or
               flax.nnx is a function, too: its weights become initializers with their names in
               the module.
@@ -123,14 +125,14 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
             - a mapping of names to several of these. The programs share their weights.
         args, kwargs: Example arguments of a function: arrays, `jax.ShapeDtypeStruct`s, or texts
             such as "b, 128" (f32) and "int32[b, s]". Named dimensions stay free. Leaves that are
-            no arrays, such as the functions in an `equinox.Module`, become part of the program.
-            A keyword with the name of an option below is that option. If the function has such a
+            not arrays, such as the functions in an `equinox.Module`, become part of the program. A
+            keyword with the name of an option below is that option. If the function has such a
             parameter, lower it first: `translate(jax.jit(f).lower(x, target=y))`.
         opset: ONNX opset of the model, 17 or newer. Default: that of the target, 21 for
             "ort-cpu", or a newer one if the model has operators or types that it lacks.
         target: Runtime whose kernels the model must fit, such as "ort-cpu", "ort-web" or
             "openvino" (`hlo2onnx --targets` lists all); "onnx" for the standard alone; or the path
-            of a table for another runtime, "<name>.json" (CONTRIBUTING.md describes the tables).
+            of a table for another runtime, `<name>.json` (CONTRIBUTING.md describes the tables).
         function: Function to translate, if the module has several. Default: `main`.
         nan: "default", "xla" or "runtime": see `hlo2onnx.options.Options.nan`.
         half: "xla" or "fast": see `hlo2onnx.options.Options.half`.
@@ -144,10 +146,12 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
             `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered, and over the
             built-in ones.
         denormals: "keep" or "flush": see `hlo2onnx.options.Options.denormals`.
+        metadata: Texts to put into the metadata of the model, by key. Keys that begin with
+            "hlo2onnx." are refused.
         dynamic: Dimensions that stay free, by the name or position of a function's argument.
             {"x": "b, ..."} names the first dimension of every array in `x` `b`. One text instead
             of a mapping is for all arguments.
-        constraints: What holds for the free dimensions, such as ["s <= 64", "t >= s"]: two
+        constraints: Constraints on the free dimensions, such as ["s <= 64", "t >= s"]: two
             expressions with <=, >= or == between them. JAX traces functions with them that it
             refuses otherwise, and calls check them.
         bind: Arguments to store in the model, as initializers named by their pytree paths:
@@ -198,8 +202,9 @@ def options_from(**given: Unpack[Keywords]) -> Options:
     fields["without"] = frozenset(fields["without"])
     if fields.get("dump") is not None:
         fields["dump"] = output_folder(fields["dump"])
-    if fields.get("custom_calls") is None:
-        fields["custom_calls"] = {}
+    for name in ("custom_calls", "metadata"):
+        if fields.get(name) is None:
+            fields[name] = {}
     return Options(**fields).with_environment()
 
 
@@ -225,7 +230,7 @@ def _translate(
 ) -> OnnxProgram:
     """Translates one program."""
     start = time.perf_counter()
-    loaded = prepared(source, args, kwargs, positional_names(source), options)
+    loaded = prepared(source, args, kwargs, options)
     seconds = time.perf_counter() - start
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}

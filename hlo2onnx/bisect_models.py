@@ -12,7 +12,6 @@ from jaxlib.mlir import ir
 from hlo2onnx.errors import UsageError
 from hlo2onnx.frontend.load import prepared
 from hlo2onnx.frontend.mlir.context import clone_module
-from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
@@ -39,7 +38,7 @@ def bisect(
     seed: int = 0,
     **kwargs: PyTree,
 ) -> Divergence:
-    """Finds where the numbers of a model part from those of another program.
+    """Finds the first op whose numbers in a model differ from those of another program.
 
     Args:
         source: The program, as `hlo2onnx.translate` takes it, or the result of a translation.
@@ -66,7 +65,7 @@ def bisect(
         loaded, options = source._source, source._options
     else:
         options, given = Options(), (args, kwargs) if callable(source) else ((), {})
-        loaded = prepared(source, *given, positional_names(source), options)
+        loaded = prepared(source, *given, options)
     # Users name values as in the text of their program.
     module = lowered_module(loaded, options) if names is None else clone_module(loaded.module)
     proto = _read(model)

@@ -9,21 +9,17 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
+from zipfile import BadZipFile
 
 from hlo2onnx.command.arguments import parser
 from hlo2onnx.command.output import Console, Results, port_types, summary, write_model, write_report
 from hlo2onnx.command.paths import STANDARD, Outputs, check_file, checked_outputs
-from hlo2onnx.command.verification import (
-    check_options,
-    other_runtime,
-    verify_options,
-    weak_outputs,
-)
 from hlo2onnx.errors import (
     Hlo2OnnxError,
     InternalError,
@@ -35,9 +31,12 @@ from hlo2onnx.options import DUMP_VARIABLE
 from hlo2onnx.report import begin_stage, listening
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from hlo2onnx.api import Keywords
     from hlo2onnx.program import OnnxProgram
     from hlo2onnx.runtime.profiling import Profile
+    from hlo2onnx.verify.compare import Verification
 
 FAILED, USAGE, NOT_INSTALLED, INTERRUPTED = 1, 2, 3, 130
 
@@ -96,7 +95,7 @@ def _failure(text: str, code: int) -> int:
 
 
 def _run(arguments: argparse.Namespace, results: Results) -> int:
-    check_options(arguments)
+    _check_options(arguments)
     outputs = _outputs(arguments)
     source = _source(arguments.model)
     stdout = sys.stdout
@@ -175,7 +174,7 @@ def _keywords(arguments: argparse.Namespace) -> Keywords:
     from hlo2onnx.api import Keywords
 
     sizes = {name: size for sizes in arguments.specialize for name, size in sizes.items()}
-    given: Any = {**vars(arguments), "specialize": sizes}
+    given: Any = {**vars(arguments), "specialize": sizes, "metadata": dict(arguments.metadata)}
     names = Keywords.__annotations__
     return cast("Keywords", {name: given[name] for name in names if name in given})
 
@@ -226,15 +225,14 @@ def _verify(
 ) -> int:
     """Compares with XLA, and prints the outcome; returns the exit code."""
     begin_stage("verify")
-    options = verify_options(arguments, program.input_names)
+    options = _verify_options(arguments, program.input_names)
     verification = program.verify(**options, intermediates=arguments.bisect)
     results.verification = verification
     results.facts["verification"] = {"ok": verification.ok, **asdict(verification)}
     if not (arguments.quiet and verification.ok):
         console.show(f"\n{verification}")
-    for warning in (other_runtime(verification), weak_outputs(verification)):
-        if warning:
-            console.warn(warning)
+    for warning in _warnings(verification):
+        console.warn(f"hlo2onnx: {warning}")
     if verification.ok:
         return 0
     if not verification.differing:
@@ -297,3 +295,68 @@ def _source(model: str) -> Path | bytes:
     path = Path(model)
     check_file(path)
     return path
+
+
+_OF_VERIFY = ("runtime", "samples", "sizes", "rtol", "atol", "inputs", "seconds")
+"""Options that only a verification reads. --reduce reads the seed too."""
+
+
+def _verify_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """The arguments of `OnnxProgram.verify`.
+
+    Args:
+        arguments: The arguments of the command.
+        names: The names of the model's inputs.
+
+    Raises:
+        UsageError: The file of inputs cannot be read, or lacks an input.
+    """
+    given = {name: getattr(arguments, name) for name in ("seed", *_OF_VERIFY)}
+    options = {name: value for name, value in given.items() if value is not None}
+    if arguments.inputs is not None:
+        options["inputs"] = _arrays(arguments.inputs, names)
+    return options
+
+
+def _arrays(path: Path, names: Sequence[str]) -> tuple[np.ndarray, ...]:
+    """The arrays of a file of `numpy.savez`, by the names of inputs."""
+    import numpy as np
+
+    try:
+        with path.open("rb") as file, np.load(file) as found:
+            if missing := [name for name in names if name not in found]:
+                raise UsageError(f"{path} has no array {', '.join(missing)}")
+            return tuple(found[name] for name in names)
+    except (OSError, ValueError, EOFError, TypeError, BadZipFile, zlib.error) as error:
+        raise UsageError(
+            f"--inputs {path} is not a file of numpy.savez with arrays of numbers: {error}"
+        ) from None
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Checks the options of --verify before there is work.
+
+    Raises:
+        UsageError: Nothing is verified, there is no such runtime, or no such file of inputs.
+    """
+    if not (arguments.verify or arguments.bisect):
+        for name in _OF_VERIFY:
+            if getattr(arguments, name) is not None:
+                raise UsageError(f"--{name} has no meaning without --verify or --bisect")
+    if arguments.inputs is not None:
+        check_file(arguments.inputs)
+    if arguments.runtime is None:
+        return
+    from hlo2onnx.runtime.adapters.installed import named
+
+    _, place = named(arguments.runtime)
+    if place and not Path(place).expanduser().exists():
+        raise UsageError(f"--runtime {arguments.runtime}: no such file or folder: {place}")
+
+
+def _warnings(found: Verification) -> Iterator[str]:
+    """Says that the runtime of the target did not run the model, and which outputs tell little."""
+    if found.fallback:
+        yield f"verified in {found.runtime}, not in the target's runtime: {found.fallback}"
+    if names := dict.fromkeys(item.name for item in found.says_little):
+        yield f"the verification says little of {', '.join(names)}: pass other inputs"

@@ -31,12 +31,12 @@ class VerificationError(Hlo2OnnxError):
 
 
 class NotInstalledError(VerificationError):
-    """A runtime is not installed where it was looked for. The text says how to install it. The CLI
-    exits with 3."""
+    """A runtime or an extra is not installed where it was looked for. The text says how to install
+    it. The CLI exits with 3."""
 
 
 class OverBudgetError(VerificationError):
-    """A verification had no time for a run or a compilation."""
+    """A verification ran out of time for a run or a compilation."""
 
 
 class OtherResultsError(VerificationError):
@@ -48,7 +48,7 @@ class InternalError(Hlo2OnnxError):
 
 
 class PluginError(Hlo2OnnxError):
-    """A plug-in cannot be loaded, or registers something that is no handler."""
+    """A plug-in cannot be loaded, or registers something that is not a handler."""
 
 
 class UnsupportedOp(Hlo2OnnxError):  # noqa: N818  (named for what it reports, as in torch.onnx)

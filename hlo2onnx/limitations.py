@@ -132,7 +132,7 @@ LIMITATIONS: Mapping[str, Limitation] = {
     "bits of complex numbers": Limitation(
         ("stablehlo.bitcast_convert",),
         "from complex numbers to another type, or back",
-        "XLA converts the bits of a complex number to no other type",
+        "XLA cannot convert the bits of a complex number to another type",
         "bitcast the real and the imaginary part",
     ),
     "order of complex numbers": Limitation(

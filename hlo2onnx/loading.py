@@ -12,7 +12,6 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.frontend.load import prepared
-from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import Port, PyTree
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.interface.description import Description
@@ -94,10 +93,10 @@ def load(
 
 def _check_names(kwargs: object) -> None:
     if not isinstance(kwargs, Mapping):
-        raise UsageError(f"kwargs={kwargs!r} is no mapping of names to arguments")
+        raise UsageError(f"kwargs={kwargs!r} is not a mapping of names to arguments")
     for name in kwargs:
         if not isinstance(name, str):
-            raise UsageError(f"kwargs= has a key that is no name: {name!r}")
+            raise UsageError(f"kwargs= has a key that is not a name: {name!r}")
 
 
 def _axes(values: Sequence[oir.Value]) -> dict[str, int]:
@@ -133,7 +132,7 @@ def _source(
     if isinstance(source, OnnxProgram):
         loaded = source._source
     else:
-        loaded = prepared(source, args, kwargs, positional_names(source), options)
+        loaded = prepared(source, args, kwargs, options)
     if source_hash(loaded) != description.origin.get("sha256"):
         versions, made_by = "", description.origin.get("jax")
         if made_by != jax.__version__:
@@ -141,7 +140,7 @@ def _source(
                 f", or JAX {jax.__version__} lowers it in another way than JAX {made_by}, which"
                 " made the model"
             )
-        raise UsageError(f"source= is not the program that the model was made of{versions}")
+        raise UsageError(f"source= is not the program that the model was made from{versions}")
     signature = replace(
         loaded.signature,
         inputs=_as_in_model(loaded.signature.inputs, description.inputs),

@@ -11,11 +11,14 @@ from typing import Literal, get_args
 from hlo2onnx.custom_calls import Translation, check_translations
 from hlo2onnx.errors import UsageError
 
-IR_VERSIONS = {17: 8, 24: 11, 25: 12, 26: 13}
-"""ONNX IR versions of models, by opset. Models of opsets 18 to 23 have IR version 10."""
+IR_VERSIONS = {17: 8, 18: 10, 24: 11, 25: 12, 26: 13, 28: 14}
+"""ONNX IR versions of models, by their first opset."""
 
 BITCAST_OPSET = 26
 """First opset with BitCast."""
+
+RESERVED = "hlo2onnx."
+"""How the keys of the metadata begin that are not the user's."""
 
 DUMP_VARIABLE = "HLO2ONNX_DUMP"
 
@@ -76,6 +79,7 @@ class Options:
             that `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
         denormals: Denormal floats in calls of the program. "keep": ONNX Runtime computes with
             them. "flush": it treats them as zeros, as XLA does on the CPU. The model is the same.
+        metadata: Texts of the user in the metadata of the model, by key.
         dynamic, constraints, specialize, bind, inputs_as_nchw, outputs_as_nchw, input_names,
             output_names: Options of the loading. See `hlo2onnx.translate`.
     """
@@ -92,6 +96,7 @@ class Options:
     callbacks: CallbackPolicy = "drop-checks"
     custom_calls: Mapping[str, Translation] = field(default_factory=dict)
     denormals: DenormalPolicy = "keep"
+    metadata: Mapping[str, str] = field(default_factory=dict)
     dynamic: Dynamic | None = None
     constraints: tuple[str, ...] = ()
     specialize: Mapping[str, int] | None = None
@@ -113,7 +118,9 @@ class Options:
             if value not in (getattr(Options, name), *choices):
                 raise UsageError(f"{name}={value!r} is not one of {', '.join(choices)}")
         check_translations(self.custom_calls)
-        object.__setattr__(self, "custom_calls", dict(self.custom_calls))
+        _check_metadata(self.metadata)
+        for name in ("custom_calls", "metadata"):
+            object.__setattr__(self, name, dict(getattr(self, name)))
 
     def with_environment(self) -> Options:
         """The options, with `dump` from HLO2ONNX_DUMP if it is not set."""
@@ -121,6 +128,23 @@ class Options:
         if self.dump is None and folder:
             return replace(self, dump=Path(folder))
         return self
+
+
+def _check_metadata(given: object) -> None:
+    """Checks that all keys and values are strings, and that no key is one of ours."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"metadata={given!r} is not a mapping of strings to strings")
+    for key, text in given.items():
+        if not (isinstance(key, str) and isinstance(text, str)):
+            raise UsageError(
+                f"metadata= has {key!r}: {text!r}, and both must be strings: json.dumps makes one"
+                " of other data"
+            )
+        if key.startswith(RESERVED):
+            raise UsageError(
+                f"the key {key!r} in metadata= begins with {RESERVED!r}, as those of hlo2onnx:"
+                " give it another name"
+            )
 
 
 def names(option: str, given: str | Iterable[str], what: str = "name") -> tuple[str, ...]:
@@ -137,4 +161,4 @@ def names(option: str, given: str | Iterable[str], what: str = "name") -> tuple[
 
 def ir_version(opset: int) -> int:
     """The ONNX IR version for an opset. It has the types of the opset."""
-    return IR_VERSIONS.get(opset, 10)
+    return IR_VERSIONS[max(first for first in IR_VERSIONS if first <= opset)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ from jax.tree_util import PyTreeDef
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.frontend.mlir.context import parse_module
+from hlo2onnx.frontend.mlir.values import module_bytecode
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
 from hlo2onnx.runtime.files import MODEL_BYTES
@@ -43,12 +43,11 @@ def model_from(content: bytes) -> oir.Model:
 
 def source_bytes(source: Source) -> bytes | None:
     """A source as bytes; None if it holds objects that cannot be pickled, such as lambdas."""
-    module = io.BytesIO()
-    source.module.operation.write_bytecode(module)
+    module = module_bytecode(source.module.operation)
     fields = vars(source) | {"module": None, "weights": None, "at_sizes": None}
     # the signature has the arrays
     try:
-        return pickle.dumps((module.getvalue(), fields))
+        return pickle.dumps((module, fields))
     except (pickle.PicklingError, TypeError, AttributeError):
         return None
 

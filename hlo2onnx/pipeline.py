@@ -52,8 +52,8 @@ from hlo2onnx.targets.threads import is_for_one_thread
 from hlo2onnx.targets.workarounds.constants import conceal_conditions
 
 WEIGHTS = "hlo2onnx.weights"
-"""Metadata of a model: the paths of the parameters that an initializer is made of, by its name, as
-JSON, for each that is not one parameter under its own path."""
+"""Metadata of a model, as JSON: for each initializer that is not one parameter under its own path,
+the paths of the parameters that it is computed from."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -73,8 +73,8 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         run.finish(model)
         report.weights = WeightSizes(*ledger.sizes(model))
         describe_model(model, source, report)
-        if is_for_one_thread(model, run.target.costs):
-            model.metadata_props.update(one_thread())
+        advice = one_thread() if is_for_one_thread(model, run.target.costs) else {}
+        model.metadata_props.update({**advice, **options.metadata})
         run.dump.model("legalize", model)
     for graph in each_graph(model):
         report.nodes.update(node.op_type for node in all_nodes(graph))
@@ -92,7 +92,7 @@ def explain_rule(source: Source, options: Options, name: str) -> Explanation:
         UsageError: There is no such rule.
     """
     if not isinstance(name, str):
-        raise UsageError(f"{name!r} is no name of a rule, such as 'softmax'")
+        raise UsageError(f"{name!r} is not a name of a rule, such as 'softmax'")
     (rule,) = rules_named([name]).values()
     run = _Translation(source, options)
     run.watch = explainer = Explainer(rule)
@@ -138,7 +138,7 @@ def diagnose(source: Source, options: Options) -> tuple[oir.Model | None, Report
 
 
 _REPORTED_NODES = 100
-"""Nodes that one op becomes, from which it is reported."""
+"""An op that becomes at least this many nodes is reported."""
 
 
 class _Translation:
@@ -266,7 +266,7 @@ def lowered_module(source: Source, options: Options) -> ir.Operation:
 def _lowered_module(source: Source, target: Target, report: Report) -> ir.Operation:
     module = normalized(source.module, _stored(target))
     for text in assertions(module):
-        report.note(f"the program asserts, and the model does not: {text}")
+        report.note(f"the model leaves out an assertion of the program: {text}")
     for call in drop_effects(module):
         if call == ASSERTION:
             continue

@@ -182,9 +182,10 @@ class OnnxProgram(Verified):
             weights: False writes the graph alone: pass `program.weights` to ONNX Runtime with
                 `SessionOptions.add_external_initializers`. "inputs" makes the weights inputs of
                 the model, after its own, under their names.
-            strip: Whether to leave out all metadata and doc strings: source lines and call stacks
-                of nodes, the signature, states, element types. Names stay. Such a model cannot be
-                loaded by `hlo2onnx.load` or `hlo2onnx.runtime`.
+            strip: Whether to leave out all metadata but those of the user (`metadata=`), and all
+                doc strings: source lines and call stacks of nodes, the signature, states, element
+                types. Names stay. Such a model cannot be loaded by `hlo2onnx.load` or
+                `hlo2onnx.runtime`.
 
         Raises:
             UsageError: The path is a folder, its folder does not exist, or one file would hold
@@ -193,7 +194,7 @@ class OnnxProgram(Verified):
         """
         path = output_file(path, "model.onnx")
         if weights not in (True, False, "inputs"):
-            raise UsageError(f'weights={weights!r} is none of True, False and "inputs"')
+            raise UsageError(f'weights={weights!r} is not one of True, False and "inputs"')
         external = external_data
         if external is None:
             external = weight_bytes(self.model) > saving.EXTERNAL_DATA_BYTES
@@ -359,8 +360,8 @@ class OnnxPrograms(Mapping[str, OnnxProgram]):
     ) -> None:
         """Writes `<name>.onnx` for each program and one file of weights, each weight once.
 
-        All files are written before the first model is replaced. If the save is killed in the
-        moment between two models, each of them is whole, the old one or the new one.
+        All files are written before the first model is replaced. If the save is killed between two
+        models, each of them is complete: the old one or the new one.
 
         Args:
             folder: The folder, which must exist.

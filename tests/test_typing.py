@@ -62,6 +62,8 @@ translate(path, weights_dtype="int8")  # error
 translate(f, x, custom_calls=[f])  # error
 translate(f, x, specialize=["b"])  # error
 translate(f, x, bind=3.5)  # error
+translate(path, metadata={"a": "b"})
+translate(f, x, metadata={"a": 3})  # error
 """
 
 

@@ -326,11 +326,11 @@ def test_complex_weights() -> None:
 UNLIKE: dict[str, tuple[Callable[..., Any], Any, Any, str]] = {
     "no longer shared": (
         lambda p, x: x @ p["a"] @ p["b"],
-        {"a": FLOATS, "b": FLOATS}, {"a": FLOATS, "b": FLOATS + 1}, "no longer the same",
+        {"a": FLOATS, "b": FLOATS}, {"a": FLOATS, "b": FLOATS + 1}, "no longer equal",
     ),
     "a size": (
         lambda p, x: x * p["n"] + p["w"],
-        {"n": np.int32(2), "w": SCALE}, {"n": np.int32(3), "w": SCALE}, "p/n is a setting",
+        {"n": np.int32(2), "w": SCALE}, {"n": np.int32(3), "w": SCALE}, "p/n, a setting, has",
     ),
 }  # fmt: skip
 

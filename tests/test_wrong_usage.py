@@ -69,7 +69,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"without": 3}, "without=3 is neither a name nor a list of names"),
     ({"without": ["nonsense"]}, r"no rule named nonsense: docs/rules\.md lists the rules"),
     ({"without": ["sofmax", "relv"]}, "no rule named relv, sofmax; did you mean relu, softmax"),
-    ({"dump": 3}, "3 is no path"),
+    ({"dump": 3}, "3 is not a path"),
     ({"custom_calls": [1]}, r"custom_calls=\[1\] is not a mapping"),
     ({"custom_calls": {3: function}}, "the target of a call is a string, not 3"),
     ({"custom_calls": {"a": CustomOp("", "")}}, "domain and op_type must be strings"),
@@ -103,9 +103,9 @@ def test_a_function_may_take_any_keyword() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("-1,4", "-1 in '-1,4' is no extent; name a dimension that is to be free"),
-        ("99999999999999999999", "is no extent"),
-        ("None, 4", "a name that is none; give it another"),
+        ("-1,4", "-1 in '-1,4' is not an extent; a free dimension needs a name"),
+        ("99999999999999999999", "is not an extent"),
+        ("None, 4", "an invalid name; give it another"),
         ("1.5, 4", "do not fit"),
         ("floaty[3]", "data type 'floaty' not understood"),
     ],
@@ -145,7 +145,7 @@ def test_functions_without_their_example_arguments() -> None:
             call()
     with pytest.raises(SignatureError, match="do not fit the function: too many positional"):
         translate(function, X, X)
-    with pytest.raises(UsageError, match=r"fails= is no function, but a ndarray"):
+    with pytest.raises(UsageError, match=r"fails= is not a function, but a ndarray"):
         reduce(function, X)  # type: ignore[arg-type]
 
 
@@ -274,12 +274,12 @@ PATHS: list[tuple[Any, str]] = [
     ("folder", "it is a folder"),
     ("no/model.onnx", "there is no folder no"),
     ("file/model.onnx", "there is no folder file"),
-    (None, "None is no path"),
-    (3, "3 is no path"),
-    (b"a.onnx", "is no path"),
+    (None, "None is not a path"),
+    (3, "3 is not a path"),
+    (b"a.onnx", "is not a path"),
     ("a\0b", "NUL"),
-    ("x" * 300, "is no path: File name too long"),
-    ("\ud800.onnx", "is no path: surrogates not allowed"),
+    ("x" * 300, "is not a path: File name too long"),
+    ("\ud800.onnx", "is not a path: surrogates not allowed"),
 ]
 
 
@@ -325,14 +325,14 @@ CALLS: dict[str, tuple[Callable[[OnnxProgram], Any], type[Hlo2OnnxError], str]] 
     "a text": (lambda p: p("abc"), SignatureError, "must be float32"),
     "seed of text": (lambda p: p.verify(seed="a"), UsageError, "seed='a' is not a whole number"),
     "negative seed": (lambda p: p.verify(seed=-1), UsageError, "seed=-1 is not"),
-    "runtime of a number": (lambda p: p.verify(runtime=3), UsageError, "runtime=3 is no name"),
+    "runtime of a number": (lambda p: p.verify(runtime=3), UsageError, "runtime=3 is not a name"),
     "no run": (lambda p: p.profile(X, runs=0), UsageError, "runs=0 is not"),
     "no threads": (lambda p: p.profile(X, threads=-1), UsageError, "threads=-1 is not"),
     "no depth": (lambda p: p.profile(X, depth=0), UsageError, "depth=0 is not"),
     "threads of text": (lambda p: p.session(threads="a"), UsageError, "threads='a' is not"),
     "many threads": (lambda p: p.session(threads=2**40), UsageError, "threads=.* is too many"),
-    "providers of numbers": (lambda p: p.session([3]), UsageError, "holds 3, which is no name"),
-    "a rule of a number": (lambda p: p.explain(3), UsageError, "3 is no name of a rule"),
+    "providers of numbers": (lambda p: p.session([3]), UsageError, "holds 3, which is not a name"),
+    "a rule of a number": (lambda p: p.explain(3), UsageError, "3 is not a name of a rule"),
 }
 
 
@@ -344,19 +344,19 @@ def test_calls(name: str, program: OnnxProgram) -> None:
 
 
 LOADS: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "a number": (lambda _: hlo2onnx.load(3), "^3 is no path: pass a str"),
-    "nothing": (lambda _: hlo2onnx.runtime.load(None), "^None is no path: pass a str"),
-    "a model": (lambda path: hlo2onnx.load(onnx.load(path)), "^a ModelProto is no path: pass"),
-    "its bytes": (lambda path: hlo2onnx.load(path.read_bytes()), "^a bytes is no path: pass"),
+    "a number": (lambda _: hlo2onnx.load(3), "^3 is not a path: pass a str"),
+    "nothing": (lambda _: hlo2onnx.runtime.load(None), "^None is not a path: pass a str"),
+    "a model": (lambda path: hlo2onnx.load(onnx.load(path)), "^a ModelProto is not a path: pass"),
+    "its bytes": (lambda path: hlo2onnx.load(path.read_bytes()), "^a bytes is not a path: pass"),
     "a model at run time": (
         lambda path: hlo2onnx.runtime.load(onnx.load(path)),
-        "^a ModelProto is no path: pass",
+        "^a ModelProto is not a path: pass",
     ),
     "threads of text": (lambda p: hlo2onnx.runtime.load(p, threads="a"), "threads='a' is not a"),
-    "one library": (lambda p: hlo2onnx.load(p, libraries="a.so"), "libraries='a.so' is no list"),
+    "one library": (lambda p: hlo2onnx.load(p, libraries="a.so"), "libraries='a.so' is not a list"),
     "library of a number": (lambda p: hlo2onnx.runtime.load(p, libraries=3), "libraries=3 is no"),
     "type of a number": (lambda p: hlo2onnx.runtime.load(p, types=[3]), "types= holds 3, which"),
-    "types of a number": (lambda p: hlo2onnx.load(p, types=3), "types=3 is no list of classes"),
+    "types of a number": (lambda p: hlo2onnx.load(p, types=3), "types=3 is not a list of classes"),
 }
 
 
@@ -372,10 +372,10 @@ def test_loading(name: str, program: OnnxProgram, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"args": 3}, "args=3 is no list of arguments"),
-        ({"args": "abc"}, "args='abc' is no list"),
-        ({"kwargs": 3}, "kwargs=3 is no mapping of names to arguments"),
-        ({"kwargs": {3: X}}, "kwargs= has a key that is no name: 3"),
+        ({"args": 3}, "args=3 is not a list of arguments"),
+        ({"args": "abc"}, "args='abc' is not a list"),
+        ({"kwargs": 3}, "kwargs=3 is not a mapping of names to arguments"),
+        ({"kwargs": {3: X}}, "kwargs= has a key that is not a name: 3"),
     ],
 )
 def test_arguments_of_the_source_of_a_model(
@@ -389,8 +389,8 @@ def test_arguments_of_the_source_of_a_model(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"inputs": 3}, "inputs=3 is no list of arrays"),
-        ({"inputs": "abc"}, "inputs='abc' is no list of arrays"),
+        ({"inputs": 3}, "inputs=3 is not a list of arrays"),
+        ({"inputs": "abc"}, "inputs='abc' is not a list of arrays"),
         ({"seed": "a"}, "seed='a' is not a whole number of at least 0"),
         ({"seed": -1}, "seed=-1 is not a whole number"),
     ],

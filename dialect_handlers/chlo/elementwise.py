@@ -118,11 +118,11 @@ def _minus_log1p_of_minus(em: Emitter, y: oir.Value) -> oir.Value:
     return difference
 
 
-def _polynomial(em: Emitter, coefficients: Sequence[float], x: oir.Value) -> oir.Value:
+def _polynomial(b: GraphBuilder, coefficients: Sequence[float], x: oir.Value) -> oir.Value:
     """Horner's scheme, from the highest power down."""
-    p, *others = (em.scalar(each, T.FLOAT) for each in coefficients)
+    p, *others = (b.scalar_like(each, x) for each in coefficients)
     for coefficient in others:
-        p = em.Add(em.Mul(p, x), coefficient)
+        p = b.Add(b.Mul(p, x), coefficient)
     return p
 
 
@@ -154,9 +154,7 @@ def erfc(em: Emitter, op: Op) -> list[Parts]:
 def _in_f32(b: GraphBuilder, x: oir.Value) -> oir.Value:
     two = b.scalar_like(2, x)
     t = b.Reciprocal(b.Add(b.Abs(x), two))
-    p, *others = (b.scalar_like(coefficient, x) for coefficient in _LOG_OF_TAIL)
-    for coefficient in others:
-        p = b.Add(b.Mul(p, t), coefficient)
+    p = _polynomial(b, _LOG_OF_TAIL, t)
     tail = b.Mul(b.Exp(b.Sub(p, b.Mul(x, x))), t)
     return b.Where(b.Less(x, b.scalar_like(0, x)), b.Sub(two, tail), tail)
 

@@ -24,12 +24,12 @@ _SIGNED = {dtype.bitwidth: dtype for dtype in INTEGERS - UNSIGNED}
 
 
 def unsigned_type(width: int) -> oir.DataType:
-    """The unsigned integer type of so many bits."""
+    """The unsigned integer type of this many bits."""
     return _UNSIGNED[width]
 
 
 def signed_type(width: int) -> oir.DataType:
-    """The signed integer type of so many bits."""
+    """The signed integer type of this many bits."""
     return _SIGNED[width]
 
 
@@ -81,7 +81,7 @@ def shift_left(em: Emitter, x: oir.Value, amount: int) -> oir.Value:
     if not amount:
         return x
     if is_unsigned(x):
-        return _bit_shift(em, x, bits(em, amount, x), "LEFT")
+        return em.BitShift(x, bits(em, amount, x), direction="LEFT")
     return em.Mul(x, bits(em, 1 << amount, x))
 
 
@@ -92,7 +92,7 @@ def shift_right_logical(em: Emitter, x: oir.Value, amount: int) -> oir.Value:
     if not is_unsigned(x) and in_range(em, x, 0, range_of_type(dtype_of(x)).high):
         return shift_right_arithmetic(em, x, amount)
     unsigned = as_unsigned(em, x)
-    shifted = _bit_shift(em, unsigned, bits(em, amount, unsigned), "RIGHT")
+    shifted = em.BitShift(unsigned, bits(em, amount, unsigned), direction="RIGHT")
     return em.cast(shifted, dtype_of(x))
 
 
@@ -129,7 +129,7 @@ def shift_logical(em: Emitter, x: oir.Value, amount: oir.Value, direction: str) 
     """x << amount ("LEFT") or x >> amount with zeros moving in ("RIGHT"); 0 for an amount that is
     negative or not less than the width."""
     unsigned, by = as_unsigned(em, x), as_unsigned(em, amount)
-    shifted = _bit_shift(em, unsigned, by, direction)
+    shifted = em.BitShift(unsigned, by, direction=direction)
     width = dtype_of(x).bitwidth
     if not in_range(em, amount, 0, width - 1):
         inside = em.Less(by, em.scalar_like(width, by))
@@ -144,14 +144,10 @@ def shift_arithmetic(em: Emitter, x: oir.Value, amount: oir.Value) -> oir.Value:
     width = dtype_of(x).bitwidth
     if not in_range(em, amount, 0, width - 1):
         by = em.Min(by, em.scalar_like(width - 1, by))
-    shifted = _bit_shift(em, unsigned, by, "RIGHT")
-    sign_bit = _bit_shift(em, bits(em, 1 << width - 1, unsigned), by, "RIGHT")
+    shifted = em.BitShift(unsigned, by, direction="RIGHT")
+    sign_bit = em.BitShift(bits(em, 1 << width - 1, unsigned), by, direction="RIGHT")
     extended = em.Sub(em.BitwiseXor(shifted, sign_bit), sign_bit)
     return em.cast(extended, dtype_of(x))
-
-
-def _bit_shift(em: Emitter, x: oir.Value, amount: oir.Value, direction: str) -> oir.Value:
-    return em.BitShift(x, amount, direction=direction)
 
 
 # -- the bits of floats as integers, and back -------------------------------------------------
@@ -178,7 +174,7 @@ def least_exponent(number: np.dtype) -> int:
 def to_bits(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     """The bits of a float as an integer of type `dtype`, which has its width."""
     if _bit_casts(em, dtype_of(x)):
-        return _bit_cast(em, x, dtype)
+        return em.BitCast(x, to=dtype)
     number = dtype_of(x).numpy()
     return em.cast(_encode(em, em.cast(x, _carrier(dtype_of(x))[0]), number), dtype)
 
@@ -186,7 +182,7 @@ def to_bits(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
 def from_bits(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     """The float of type `dtype` with the bits of an integer of its width."""
     if _bit_casts(em, dtype):
-        return _bit_cast(em, x, dtype)
+        return em.BitCast(x, to=dtype)
     return _look_up(em, x, dtype) if dtype.bitwidth <= 8 else _decode(em, x, dtype)
 
 
@@ -200,10 +196,6 @@ def total_order_key(em: Emitter, x: oir.Value) -> oir.Value:
     # Negative codes grow with the magnitude: all bits but the sign are inverted.
     mirrored = em.BitwiseXor(coded, em.scalar_like(range_of_type(dtype).high, coded))
     return em.Where(em.Less(coded, em.scalar_like(0, coded)), mirrored, coded)
-
-
-def _bit_cast(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
-    return em.BitCast(x, to=dtype)
 
 
 def _bit_casts(em: Emitter, dtype: oir.DataType) -> bool:
@@ -307,7 +299,7 @@ def _decode(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
 def _look_up(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     """The number of each code of 8 bits or fewer, from a table."""
     codes = np.arange(1 << dtype.bitwidth).astype(np.uint8)
-    # 2^-127 of f8E8M0 is no normal f32.
+    # 2^-127 of f8E8M0 is not a normal f32.
     numbers = em.const(codes.view(dtype.numpy()).astype(np.float64))
     index = mask(em, em.cast(x, T.INT32), len(codes) - 1)
     return em.cast(em.Gather(numbers, index), dtype)

@@ -15,7 +15,7 @@ import onnx_ir as oir
 
 from dialect_handlers.common.regions import ARG_EXTREMES, Combiner
 from dialect_handlers.common.subgraphs import loop
-from dialect_handlers.common.tensors import each, flat, regrouped
+from dialect_handlers.common.tensors import each, expanded_like, flat, regrouped
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
@@ -133,12 +133,5 @@ def combine(
 ) -> list[Parts]:
     """function(lhs..., rhs...) with each result in the shape of its rhs."""
     results = regrouped(function(*lhs, *rhs), rhs)
-    return each(partial(_shaped_like, em), results, rhs)
-
-
-def _shaped_like(em: Emitter, x: oir.Value, like: oir.Value) -> oir.Value:
-    """x, expanded if it is still a scalar because it reads none of the tensors."""
-    shape = shape_of(like)
-    if shape_of(x) == shape:
-        return x
-    return em.op("Expand", x, em.Shape(like), types=[(dtype_of(x), shape)])
+    # A result that reads none of the tensors is still a scalar.
+    return each(partial(expanded_like, em), results, rhs)

@@ -64,7 +64,7 @@ def repeat(
     initial: Sequence[Parts],
     step: Callable[[oir.Value, list[Parts]], Sequence[Parts]],
 ) -> list[Parts]:
-    """A Loop of so many trips over tensors that keep their types.
+    """A Loop of this many trips over tensors that keep their types.
 
     Args:
         step: Takes the iteration number and the states; returns the next states.
@@ -85,7 +85,7 @@ def loop(
     """A Loop; its results have the types of `states`.
 
     Args:
-        limits: The number of trips, if there is a limit, and the first condition.
+        limits: The trip limit, if there is one, and the first condition.
         states: Inputs of the body for the tensors in `initial`.
         step: Takes the iteration number and the states; returns the condition of the next trip,
             None for always, and the next states.

@@ -9,7 +9,8 @@ from itertools import starmap
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import Dim, dtype_of, shape_of, static_shape
+from hlo2onnx.ir.dims import is_static
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -37,10 +38,15 @@ def regrouped(values: Iterable[oir.Value], like: Iterable[Parts]) -> list[Parts]
 
 def filled_like(em: Emitter, number: int, x: oir.Value) -> oir.Value:
     """The number in the type and the shape of x, which may be dynamic."""
-    scalar, dims = em.scalar_like(number, x), static_shape(x)
-    if dims is not None:
-        return em.expand(scalar, dims)
-    return em.op("Expand", scalar, em.Shape(x), types=[(dtype_of(x), shape_of(x))])
+    return expanded_like(em, em.scalar_like(number, x), x)
+
+
+def expanded_like(em: Emitter, x: oir.Value, like: oir.Value) -> oir.Value:
+    """x in the shape of `like`, which may be dynamic."""
+    shape = shape_of(like)
+    if shape_of(x) == shape or is_static(shape):
+        return em.expand(x, shape)
+    return em.op("Expand", x, em.Shape(like), types=[(dtype_of(x), shape)])
 
 
 def zeros_like(em: Emitter, x: oir.Value) -> oir.Value:

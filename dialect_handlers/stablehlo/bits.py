@@ -27,6 +27,7 @@ from dialect_handlers.common.bits import (
     unsigned_type,
 )
 from dialect_handlers.common.casts import convert
+from dialect_handlers.common.elementwise import by_element_type
 from hlo2onnx.ir.notes import keep_rounding
 from hlo2onnx.ir.values import FLOATS, dtype_of, rank_of
 from hlo2onnx.limitations import unsupported
@@ -38,26 +39,14 @@ from hlo2onnx.lowering.registry import handles
 # -- and, or, xor, not, popcnt, count_leading_zeros -------------------------------------------
 
 
-BY_TYPE = {
-    "stablehlo.and": ("And", "BitwiseAnd"),
-    "stablehlo.or": ("Or", "BitwiseOr"),
-    "stablehlo.xor": ("Xor", "BitwiseXor"),
-    "stablehlo.not": ("Not", "BitwiseNot"),
-}
-"""The operator on booleans and the one on integers."""
-
-
-def _logical(on_booleans: str, on_integers: str) -> Callable[[Emitter, Op], oir.Value]:
-    def handler(em: Emitter, op: Op) -> oir.Value:
-        boolean = em.result_type(op).dtype == oir.DataType.BOOL
-        return em.op(on_booleans if boolean else on_integers, *em.operands(op))
-
-    handler.__doc__ = f"{on_integers}; {on_booleans} for booleans"
-    return handler
-
-
-for _name, _pair in BY_TYPE.items():
-    handles(_name)(_logical(*_pair))
+by_element_type(
+    {
+        "stablehlo.and": ("BitwiseAnd", "And"),
+        "stablehlo.or": ("BitwiseOr", "Or"),
+        "stablehlo.xor": ("BitwiseXor", "Xor"),
+        "stablehlo.not": ("BitwiseNot", "Not"),
+    }
+)
 
 
 @handles("stablehlo.popcnt")
@@ -102,42 +91,34 @@ def _count_ones(em: Emitter, x: oir.Value) -> oir.Value:
 # -- shift_left, shift_right_arithmetic, shift_right_logical ----------------------------------
 
 
-def _shift(
+@handles("stablehlo.shift_left")
+def shift_left_(em: Emitter, op: Op) -> oir.Value:
+    """shift_left(x, amount) = x << amount; 0 if amount >= the width."""
+    return _shifted(em, op, shift_left, partial(shift_logical, direction="LEFT"))
+
+
+@handles("stablehlo.shift_right_logical")
+def shift_right_logical_(em: Emitter, op: Op) -> oir.Value:
+    """shift_right_logical(x, amount) = x >> amount with zeros shifted in."""
+    return _shifted(em, op, shift_right_logical, partial(shift_logical, direction="RIGHT"))
+
+
+@handles("stablehlo.shift_right_arithmetic")
+def shift_right_arithmetic_(em: Emitter, op: Op) -> oir.Value:
+    """shift_right_arithmetic(x, amount) = x >> amount with copies of the highest bit, of unsigned
+    types too."""
+    return _shifted(em, op, shift_right_arithmetic, shift_arithmetic)
+
+
+def _shifted(
+    em: Emitter,
+    op: Op,
     by_number: Callable[[Emitter, oir.Value, int], oir.Value],
     by_tensor: Callable[[Emitter, oir.Value, oir.Value], oir.Value],
-    doc: str,
-) -> Callable[[Emitter, Op], oir.Value]:
-    def handler(em: Emitter, op: Op) -> oir.Value:
-        x, amount = em.operands(op)
-        known = known_amount(em, x, amount)
-        return by_tensor(em, x, amount) if known is None else by_number(em, x, known)
-
-    handler.__doc__ = doc
-    return handler
-
-
-handles("stablehlo.shift_left")(
-    _shift(
-        shift_left,
-        partial(shift_logical, direction="LEFT"),
-        "shift_left(x, amount) = x << amount; 0 if amount >= the width.",
-    )
-)
-handles("stablehlo.shift_right_logical")(
-    _shift(
-        shift_right_logical,
-        partial(shift_logical, direction="RIGHT"),
-        "shift_right_logical(x, amount) = x >> amount with zeros shifted in.",
-    )
-)
-handles("stablehlo.shift_right_arithmetic")(
-    _shift(
-        shift_right_arithmetic,
-        shift_arithmetic,
-        "shift_right_arithmetic(x, amount) = x >> amount with copies of the highest bit, of"
-        " unsigned types too.",
-    )
-)
+) -> oir.Value:
+    x, amount = em.operands(op)
+    known = known_amount(em, x, amount)
+    return by_tensor(em, x, amount) if known is None else by_number(em, x, known)
 
 
 # -- bitcast_convert --------------------------------------------------------------------------

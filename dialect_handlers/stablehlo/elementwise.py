@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import ml_dtypes
 import onnx_ir as oir
 
 from dialect_handlers.common.bits import bits, in_range, is_unsigned, uniform
 from dialect_handlers.common.casts import convert as convert_value
-from dialect_handlers.common.elementwise import one_formula, one_operator
+from dialect_handlers.common.elementwise import by_element_type, one_formula, one_operator
 from dialect_handlers.common.tensors import filled_like, zeros_like
 from hlo2onnx.frontend.mlir.types import parts_of
 from hlo2onnx.frontend.mlir.values import is_made_of_iota
@@ -142,22 +140,14 @@ one_formula(
 )
 
 
-def _number_or_bool(number: str, boolean: str) -> Callable[[Emitter, Op], oir.Value]:
-    def handler(em: Emitter, op: Op) -> oir.Value:
-        x, y = em.operands(op)
-        return em.op(boolean if dtype_of(x) == oir.DataType.BOOL else number, x, y)
-
-    handler.__doc__ = f"{number}; {boolean} for booleans"
-    return handler
-
-
-for _name, _number, _boolean in (
-    ("stablehlo.add", "Add", "Or"),
-    ("stablehlo.multiply", "Mul", "And"),
-    ("stablehlo.maximum", "Max", "Or"),
-    ("stablehlo.minimum", "Min", "And"),
-):
-    handles(_name)(_number_or_bool(_number, _boolean))
+by_element_type(
+    {
+        "stablehlo.add": ("Add", "Or"),
+        "stablehlo.multiply": ("Mul", "And"),
+        "stablehlo.maximum": ("Max", "Or"),
+        "stablehlo.minimum": ("Min", "And"),
+    }
+)
 
 
 @handles("stablehlo.negate")

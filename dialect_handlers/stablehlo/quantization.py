@@ -1,7 +1,7 @@
-"""uniform_quantize and uniform_dequantize.
+"""uniform_quantize and uniform_dequantize, and floats that models hold as their bits.
 
-`hlo2onnx.frontend.mlir.quantization` turns them into custom calls with the parameters of their
-quantized types, so that no handler sees a quantized type.
+`hlo2onnx.frontend.mlir.quantization` and `.stored_floats` turn them into custom calls with the
+parameters of their types, so that no handler sees such a type.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.casts import convert
+from dialect_handlers.common.bits import float_to_stored, stored_to_float
+from dialect_handlers.common.casts import convert, narrowed
 from hlo2onnx.frontend.mlir.quantization import DEQUANTIZE, QUANTIZE
+from hlo2onnx.frontend.mlir.stored_floats import DECODE, ENCODE
+from hlo2onnx.frontend.mlir.types import STORED_FLOATS
 from hlo2onnx.ir.values import dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
@@ -105,3 +108,18 @@ def _along(
     if axis is None:
         return em.const(array[0])
     return em.const(array if rank is None else array.reshape([-1] + [1] * (rank - 1 - axis)))
+
+
+# -- floats stored as the integers of their bits ------------------------------------------------
+
+
+@handles_call(DECODE)
+def decode(em: Emitter, op: CustomCall, *, element: str) -> oir.Value:
+    """decode(bits) -> f32 numbers, by a table."""
+    return stored_to_float(em, em.operand(op), STORED_FLOATS[element])
+
+
+@handles_call(ENCODE)
+def encode(em: Emitter, op: CustomCall, *, element: str) -> oir.Value:
+    """encode(x) -> the bits of x, rounded once to the nearest number, ties to even."""
+    return float_to_stored(em, narrowed(em, em.operand(op)), STORED_FLOATS[element])

@@ -62,7 +62,8 @@ def _elements(
 ) -> tuple[jax.Array, jax.Array]:
     """The bits as elements of any type; narrow elements are the low bits of 32."""
     width = jnp.iinfo(dtype).bits if jnp.issubdtype(dtype, jnp.integer) else jnp.finfo(dtype).bits
-    state, bits = random_bits(state, algorithm=algorithm, shape=shape, width=max(width, 32))
+    generate = {"PHILOX": _philox, "THREE_FRY": _threefry}[algorithm]
+    state, bits = generate(state, shape, max(width, 32))
     if jnp.issubdtype(dtype, jnp.integer):
         return state, bits.astype(dtype)
     return state, lax.bitcast_convert_type(bits.astype(f"uint{width}"), dtype)
@@ -95,7 +96,7 @@ def rng(em: Emitter, op: Op, *, rng_distribution: str) -> oir.Value:
 def _bits(coins: jax.Array, shape: tuple[int, ...], width: int) -> jax.Array:
     """Unsigned integers of 32 or 64 random bits, from 128 booleans."""
     words = coins.reshape(2, -1).astype(jnp.uint64) << lax.iota(jnp.uint64, _COINS // 2)
-    return random_bits(words.sum(1), algorithm="PHILOX", shape=shape, width=width)[1]
+    return _philox(words.sum(1), shape, width)[1]
 
 
 def _wide(dtype: np.dtype) -> np.dtype:
@@ -144,25 +145,11 @@ def _fractions(coins: jax.Array, shape: tuple[int, ...], dtype: np.dtype) -> jax
 # -- generators of random bits, in JAX --------------------------------------------------------
 #
 # Each takes the state of `rng_bit_generator`, a vector of u64: the key, then the words of a
-# counter.
+# counter; and the shape of integers and their width, 32 or 64 bits. It gives the new state and the
+# unsigned integers.
 
 
 Words = tuple[jax.Array, ...]
-
-
-def random_bits(
-    state: jax.Array, *, algorithm: str, shape: tuple[int, ...], width: int
-) -> tuple[jax.Array, jax.Array]:
-    """The new state and unsigned integers of 32 or 64 bits.
-
-    Args:
-        state: u64[2], or u64[3] for "PHILOX".
-        algorithm: "PHILOX" or "THREE_FRY".
-        shape: Of the integers.
-        width: Their bits.
-    """
-    generate = {"PHILOX": _philox, "THREE_FRY": _threefry}[algorithm]
-    return generate(state, shape, width)
 
 
 def _halves(x: jax.Array) -> Words:

@@ -3,14 +3,79 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hlo2onnx import __version__
-from hlo2onnx.command.help import SHELLS, PrintCompletion, PrintTargets, opset_range
 from hlo2onnx.options import CHOICES, DUMP_VARIABLE, Options
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+_FILES = frozenset({"model", "output", "report", "profile_svg"})
+
+
+def opset_range() -> str:
+    """The opsets of the default target: "17 to 26"."""
+    # The package of the targets would import numpy and onnx.
+    path = resources.files("hlo2onnx").joinpath("targets", "tables", f"{Options.target}.json")
+    table = json.loads(path.read_text("utf-8"))
+    return f"{table['min_opset']} to {table['max_opset']}"
+
+
+class PrintTargets(argparse.Action):
+    """Prints the targets: the version that was measured, the opsets, what is special."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Prints them and ends the process."""
+        from hlo2onnx.targets import known_targets, load_target
+
+        print(f"{'target':<13} {'measured':<10} {'opsets':<8} {'default':<8} what is special")
+        for target in map(load_target, known_targets()):
+            opsets = f"{target.min_opset}-{target.max_opset}"
+            print(
+                f"{target.name:<13} {target.runtime_version:<10} {opsets:<8}"
+                f" {target.default_opset:<8} {target.about}"
+            )
+        parser.exit()
+
+
+class PrintCompletion(argparse.Action):
+    """Prints a script that completes options, their choices, rule names and files."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Prints the script and ends the process."""
+        try:
+            import shtab
+        except ImportError:
+            parser.error(f"{option_string} needs shtab: pip install 'hlo2onnx[completion]'")
+        from hlo2onnx.raising.rules import RULES
+
+        for action in parser._actions:
+            if action.dest in _FILES:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+            elif action.dest == "dump":
+                action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+            elif action.dest in ("without", "explain"):
+                action.choices = sorted(rule.name for rule in RULES)
+        print(shtab.complete(parser, values))
+        parser.exit()
+
 
 POLICIES = {
     "nan": "NaN semantics of max, min, pooling, LSTM and GRU: XLA's where that is cheap"
@@ -90,7 +155,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     add(
         "--strip",
         action="store_true",
-        help="leave out metadata and doc strings, such as source lines (names stay)",
+        help="leave out doc strings and metadata, such as source lines (names and --metadata stay)",
     )
     add(
         "--report",
@@ -146,6 +211,14 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         "--weights-dtype",
         choices=CHOICES["weights_dtype"],
         help="store f32 weights in this type (default: f32)",
+    )
+    add(
+        "--metadata",
+        type=_text_by_key,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="put a text into the metadata of the model (may be repeated)",
     )
 
 
@@ -270,6 +343,14 @@ def _sizes(text: str) -> dict[str, int]:
     return sizes
 
 
+def _text_by_key(text: str) -> tuple[str, str]:
+    """Parses "key=value"; the value may have "=", too."""
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
 def _number(kind: type[int | float], least: int = 0) -> Callable[[str], float]:
     """Parses a number; argparse turns the error into a usage error."""
 
@@ -292,6 +373,6 @@ def _port_names(text: str) -> list[str] | dict[str, str]:
     if not any("=" in item for item in items):
         return items
     if not all("=" in item for item in items):
-        raise argparse.ArgumentTypeError(f"{text!r} has new names with and without old ones")
+        raise argparse.ArgumentTypeError(f"{text!r} mixes new names with pairs OLD=NEW")
     pairs = (item.partition("=") for item in items)
     return {old.strip(): new.strip() for old, _, new in pairs}

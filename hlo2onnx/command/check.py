@@ -11,7 +11,6 @@ from hlo2onnx.api import Keywords, Program, split_keywords
 from hlo2onnx.command.slow_parts import SlowPart, slow_parts
 from hlo2onnx.errors import Refusal, TranslationError, UsageError
 from hlo2onnx.frontend.load import prepared
-from hlo2onnx.frontend.ports import positional_names
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.options import Options
@@ -127,7 +126,7 @@ def _checked(
     start = time.perf_counter()
     options = replace(options, dump=None, weights_dtype=None)
     begin_stage("load")
-    loaded = prepared(source, args, kwargs, positional_names(source), options)
+    loaded = prepared(source, args, kwargs, options)
     model, report, diagnosis = diagnose(_with_weights_as_inputs(loaded), options)
     slow: list[SlowPart] = []
     if model is not None:

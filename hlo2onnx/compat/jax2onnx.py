@@ -113,7 +113,7 @@ def to_onnx(
     if return_mode == "file" and output_path is None:
         raise ArgumentError('return_mode="file" needs output_path=')
     if not callable(fn):
-        raise ArgumentError(f"fn={fn!r} is no function")
+        raise ArgumentError(f"fn={fn!r} is not a function")
     options = Options(opset=opset, without=frozenset(_NORMALIZATIONS[normalization_mode]))
     with jax.enable_x64(enable_double_precision):
         specs = _input_specs(inputs, enable_double_precision)
@@ -186,7 +186,7 @@ def _lowered(
 ) -> Source:
     if fixed:
         fn = functools.partial(fn, **fixed)
-    return prepared(fn, specs, free, (), Options())
+    return prepared(fn, specs, free, Options())
 
 
 def _with_ports(
@@ -256,7 +256,7 @@ def _input_specs(inputs: Any, double: bool) -> list[jax.ShapeDtypeStruct]:
         ArgumentError: An item is none of these.
     """
     if isinstance(inputs, str) or not isinstance(inputs, Iterable):
-        raise ArgumentError(f"inputs={inputs!r} is no list of shapes, shape structs or arrays")
+        raise ArgumentError(f"inputs={inputs!r} is not a list of shapes, shape structs or arrays")
     items = list(inputs)
     shapes = [_shape(index, item) for index, item in enumerate(items)]
     scopes = (getattr(dim, "scope", None) for shape in shapes for dim in shape)

@@ -163,7 +163,7 @@ def partitioned_within(arguments: PyTree) -> tuple[PyTree, PyTree]:
     """The same for `(args, kwargs)` of `jax.jit`.
 
     Numbers are among the arrays. So are arguments that are single leaves: JAX refuses them if they
-    are no arrays. Otherwise, they would silently become part of the program.
+    are not arrays. Otherwise, they would silently become part of the program.
     """
     pairs, structure = jax.tree_util.tree_flatten_with_path(arguments)
     kinds = [

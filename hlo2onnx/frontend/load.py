@@ -17,10 +17,9 @@ from hlo2onnx.frontend.advice import with_notes
 from hlo2onnx.frontend.bind import bound, named_without_argument, stored_as, values_to_bind
 from hlo2onnx.frontend.files import from_bytes, from_exported, from_module, from_path, from_string
 from hlo2onnx.frontend.jax_lowered import from_function, from_lowered, unwrapped
-from hlo2onnx.frontend.mlir.callbacks import Callbacks, has_callbacks
+from hlo2onnx.frontend.mlir.callbacks import Callbacks, drop_branches, has_callbacks, notes_of
 from hlo2onnx.frontend.mlir.context import clone_module
-from hlo2onnx.frontend.mlir.untaken_branches import drop_branches, notes_of
-from hlo2onnx.frontend.ports import with_channels_second, with_names
+from hlo2onnx.frontend.ports import positional_names, with_channels_second, with_names
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.frontend.specialize import specialized
@@ -114,7 +113,6 @@ def prepared(
     source: object,
     args: Sequence[PyTree],
     kwargs: Mapping[str, PyTree],
-    parameters: Sequence[str],
     options: Options,
 ) -> Source:
     """Loads a program, binds its weights, fixes its sizes and sets its names and layouts.
@@ -122,7 +120,6 @@ def prepared(
     Args:
         source: The program, as `hlo2onnx.translate` takes it.
         args, kwargs: Example arguments of a function.
-        parameters: Names of the function's parameters.
         options: The options of the translation.
 
     Raises:
@@ -131,7 +128,7 @@ def prepared(
     """
     loaded = load(source, args, kwargs, options.function, options.dynamic, options.constraints)
     loaded = unbound = without_untaken_branches(loaded, options.callbacks)
-    names = parameters
+    names = parameters = positional_names(source)
     if loaded.weights is not None:
         loaded = named_without_argument(bound(loaded, {0: loaded.weights}))
         names = ["self", *parameters]

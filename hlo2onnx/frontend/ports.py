@@ -24,7 +24,7 @@ def with_names(
     """The signature with new names; None keeps the present ones.
 
     Raises:
-        UsageError: The names are no names, of other ports, too few or too many, or not unique.
+        UsageError: The names are not valid, of other ports, too few or too many, or not unique.
     """
     trees = signature.trees
     renamed = replace(
@@ -101,7 +101,7 @@ def _checked(kind: str, names: list[str]) -> list[str]:
 def positional_names(function: object) -> list[str]:
     """The names of the parameters that positional arguments fill, without `*args`.
 
-    Empty if they are not known, and for sources that are no functions.
+    Empty if they are not known, and for sources that are not functions.
     """
     signature = signature_of_call(function) if callable(function) else None
     parameters = [] if signature is None else signature.parameters.values()

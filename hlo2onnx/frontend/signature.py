@@ -89,7 +89,7 @@ class Statics:
         count: Count of positional arguments at lowering, with the static ones.
         positional: Values by position.
         keywords: Values by name.
-        objects: `(args, kwargs)` with the leaves that are no arrays, and None for each array. None
+        objects: `(args, kwargs)` with the leaves that are not arrays, and None for each array. None
             if all leaves are arrays.
     """
 
@@ -161,7 +161,7 @@ def signature_of(function: ir.Operation) -> Signature:
     """The signature of a `func.func`, named by its argument locations and `jax.result_info`.
 
     Raises:
-        LoadError: An argument or result is no tensor.
+        LoadError: An argument or result is not a tensor.
     """
     block = function.regions[0].blocks[0]
     attributes = argument_attributes(function)

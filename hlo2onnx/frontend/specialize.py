@@ -39,7 +39,7 @@ def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
             `<input>_dim<axis>`.
 
     Raises:
-        UsageError: A symbol is missing or unknown, a size is no size, or the program does not
+        UsageError: A symbol is missing or unknown, a size is not valid, or the program does not
             admit these sizes.
     """
     _check_sizes(symbols_of(source.signature), sizes)
@@ -167,14 +167,14 @@ def scope_of(constraints: Sequence[str]) -> jax.export.SymbolicScope:
     """A scope for dimensions with these constraints.
 
     Raises:
-        UsageError: A text is no constraint.
+        UsageError: A text is not a constraint.
     """
     for text in constraints:
         try:
             jax.export.SymbolicScope((text,))
         except ValueError as error:
             raise UsageError(
-                f"constraints= has {text!r}, which is no constraint: {error}\n"
+                f"constraints= has {text!r}, which is not a constraint: {error}\n"
                 '  next   compare two dimensions or numbers by <=, >= or ==, as in "s <= 64"'
                 ' (not s < 65), "t >= s" and "mod(s, 8) == 0"'
             ) from error

@@ -44,7 +44,7 @@ def symbolic_arguments(
         statics: Positions and names of static arguments. They stay as they are.
 
     Raises:
-        UsageError: A text is no shape or constraint, does not fit the example, or belongs to no
+        UsageError: A text is not a shape or constraint, does not fit the example, or belongs to no
             argument.
     """
     if dynamic is not None and not isinstance(dynamic, str | Mapping):
@@ -111,7 +111,7 @@ def _is_shape(text: str) -> bool:
     assert match is not None
     try:
         if match["dtype"]:
-            # NumPy has codes of one letter, too: "a[0]" is no array of the type "a".
+            # NumPy has codes of one letter, too: "a[0]" is not an array of the type "a".
             return len(match["dtype"]) > 3 and jnp.dtype(match["dtype"]) is not None
         return "," in text and bool(jax.export.symbolic_shape(text))
     except (ValueError, TypeError):
@@ -138,9 +138,9 @@ def _from_text(text: str, scope: jax.export.SymbolicScope) -> jax.ShapeDtypeStru
     shape = jax.export.symbolic_shape(dims, scope=scope)
     for dim in shape:
         if isinstance(dim, int) and not 0 <= dim <= _MAX_EXTENT:
-            raise ValueError(f"{dim} in {text!r} is no extent; name a dimension that is to be free")
+            raise ValueError(f"{dim} in {text!r} is not an extent; a free dimension needs a name")
     if _NO_NAMES & set(_WORDS.findall(dims)):
-        raise ValueError(f"a dimension in {text!r} has a name that is none; give it another")
+        raise ValueError(f"a dimension in {text!r} has an invalid name; give it another")
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
@@ -177,7 +177,7 @@ def with_spec(argument: PyTree, spec: PyTree, scope: jax.export.SymbolicScope, n
         name: Name of the argument, for errors.
 
     Raises:
-        UsageError: The text is no shape or does not fit, or the containers differ.
+        UsageError: The text is not a shape or does not fit, or the containers differ.
     """
     if spec is None:
         return argument

@@ -67,7 +67,7 @@ class Caller:
         description: The signature.
         trees: Flattens arguments and builds results.
         narrows: Whether 64-bit arrays become 32-bit arrays now if an input needs that.
-        to_host: Makes a leaf that is no numpy array something that numpy can convert, for an
+        to_host: Makes a leaf that is not a numpy array something that numpy can convert, for an
             input. It raises a SignatureError if the leaf has another type.
     """
 
@@ -255,14 +255,14 @@ def check_types(types: object) -> tuple[type, ...]:
     """Checks the option `types`.
 
     Raises:
-        UsageError: It is no list of classes.
+        UsageError: It is not a list of classes.
     """
     if not isinstance(types, Iterable):
-        raise UsageError(f"types={types!r} is no list of classes")
+        raise UsageError(f"types={types!r} is not a list of classes")
     found = tuple(types)
     for item in found:
         if not isinstance(item, type):
-            raise UsageError(f"types= holds {item!r}, which is no class")
+            raise UsageError(f"types= holds {item!r}, which is not a class")
     return found
 
 

@@ -161,14 +161,14 @@ _THREADS = re.compile(
 """The entry in a serialized model: the key, the tag and length of the value, and the value."""
 
 _ENDS = 1 << 20
-"""The metadata lie within so many bytes of one of a model's ends. Its weights lie between."""
+"""The metadata lie within this many bytes of either end of a model. Its weights lie between."""
 
 
 def advised_threads(model: bytes | str) -> int:
     """The count of intra-op threads that a model asks for; 0 for ONNX Runtime's default.
 
     Args:
-        model: Serialized model, or the path of a model. What is no model asks for none.
+        model: Serialized model, or the path of a model. Other content needs none.
     """
     try:
         with BytesIO(model) if isinstance(model, bytes) else Path(model).open("rb") as stream:

@@ -45,10 +45,10 @@ class Extent:
 
     Args:
         text: The expression.
-        names: Symbols that are no identifiers, such as "params/w_dim0".
+        names: Symbols that are not identifiers, such as "params/w_dim0".
 
     Raises:
-        ValueError: The text is no expression of extents.
+        ValueError: The text is not an expression of extents.
     """
 
     def __init__(self, text: str, names: Collection[str] = ()) -> None:
@@ -92,13 +92,13 @@ def holds(constraint: str, values: Values) -> bool:
     """Whether a constraint such as "a >= b" holds. True if a symbol has no value.
 
     Raises:
-        ValueError: The text is no constraint.
+        ValueError: The text is not a constraint.
     """
     node = _parsed(constraint)
     if not (
         isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS
     ):
-        raise ValueError(f"{constraint!r} is no constraint of extents")
+        raise ValueError(f"{constraint!r} is not a constraint of extents")
     if not values.keys() >= {item.id for item in _symbols(node)}:
         return True
     left, right = (_evaluated(side, values) for side in (node.left, node.comparators[0]))
@@ -109,7 +109,7 @@ def _parsed(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, RecursionError) as error:
-        raise ValueError(f"{text!r} is no expression of extents") from error
+        raise ValueError(f"{text!r} is not an expression of extents") from error
 
 
 def _symbols(node: ast.AST) -> list[ast.Name]:
@@ -133,7 +133,7 @@ def _evaluated(node: ast.expr, values: Values) -> Number:
                 return _FUNCTIONS[name.lower()](*(_evaluated(item, values) for item in arguments))
     except (KeyError, TypeError, ArithmeticError) as error:
         raise ValueError(f"{ast.unparse(node)} has no value") from error
-    raise ValueError(f"{ast.unparse(node)} is no expression of extents")
+    raise ValueError(f"{ast.unparse(node)} is not an expression of extents")
 
 
 def _is_linear(node: ast.expr) -> bool:

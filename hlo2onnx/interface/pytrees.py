@@ -4,7 +4,7 @@ A node is one of
 - a number: the leaf of this index
 - null: None, which has no leaves
 - "unused": a leaf that the program does not read; any value fits
-- {"object": TEXT}: a leaf that is no array and part of the program; any value fits
+- {"object": TEXT}: a leaf that is not an array and part of the program; any value fits
 - {"list": [NODE, ...]}, {"tuple": [NODE, ...]}
 - {"dict": [[KEY, NODE], ...]}
 - {"class": "module.Name", "kind": KIND, "fields": [[KEY, NODE], ...], "static": {NAME: VALUE}}: a
@@ -254,4 +254,4 @@ def _key(key: Json) -> Any:
 
 
 def _unknown(node: Json) -> LoadError:
-    return LoadError(f"the signature of the model has a node {str(node)[:80]}, which is no pytree")
+    return LoadError(f"the signature of the model has a node {str(node)[:80]}, not a pytree")

@@ -1,11 +1,10 @@
-"""Elementwise functions that ONNX has no operator for, spelled with those it has.
+"""Elementwise functions that ONNX has no operator for, from operators that it has.
 
-Each is accurate over its whole domain in f32 and f64; the largest errors against the exact value,
-measured in ONNX Runtime, stand behind the formula in ULP. Narrower floats go through
-`rounded_once`.
+Each is accurate over its whole domain in f32 and f64; the numbers after a formula are its largest
+errors in ULP, measured in ONNX Runtime. Narrower floats go through `rounded_once`.
 
-ONNX Runtime's Where makes a -0 of its second operand +0, so that a zero whose sign matters stands
-in the third. (Not around the condition does not help: the runtime swaps the operands then.)
+ONNX Runtime's Where turns -0 in its second operand into +0, so a zero whose sign matters is in the
+third. (A Not of the condition does not help: the runtime removes it and swaps the operands.)
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def rsqrt(b: GraphBuilder, x: oir.Value) -> oir.Value:
 
 
 def cbrt(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    """sign(x) * |x| ** (1/3), with a Newton step because 1/3 is no float.  f32 1, f64 1
+    """sign(x) * |x| ** (1/3), with a Newton step because 1/3 is not a float.  f32 1, f64 1
 
     At 0 and infinity the step is NaN, and x is its own root.
     """
@@ -85,10 +84,10 @@ def power(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
 
 
 def multiply_add(b: GraphBuilder, x: oir.Value, y: oir.Value, z: oir.Value) -> oir.Value:
-    """x * y + z of f32, rounded once but for ties, where no term leaves the normal numbers.
+    """x * y + z of f32, rounded once except for ties, if all terms are normal numbers.
 
-    The product of two halves of 12 digits is exact, and so is the error of a product or sum
-    (Dekker, 1971): both errors are added at the end.
+    Products of 12-bit halves are exact, so the errors of the product and of the sum are computed
+    exactly (Dekker, 1971) and added at the end.
     """
     (first, second), (third, fourth) = _halves(b, x), _halves(b, y)
     product = b.Mul(x, y)
@@ -102,7 +101,7 @@ def multiply_add(b: GraphBuilder, x: oir.Value, y: oir.Value, z: oir.Value) -> o
 
 
 def _halves(b: GraphBuilder, x: oir.Value) -> tuple[oir.Value, oir.Value]:
-    """Two f32 numbers of 12 digits whose sum is x."""
+    """Two f32 numbers of 12 bits whose sum is x."""
     scaled = b.Mul(x, b.scalar_like(4097, x))
     first = b.Sub(scaled, b.Sub(scaled, x))
     return first, b.Sub(x, first)

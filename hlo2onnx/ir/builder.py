@@ -15,11 +15,11 @@ from hlo2onnx.ir.shapes import INT64_MAX, added_units, reshape_target, sliced_ex
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 
 DFT_AXIS_OPSET = 20
-"""From here on the axis of DFT is an input."""
+"""The first opset in which the axis of DFT is an input."""
 
 
 class GraphBuilder(NodeBuilder):
-    """Makes nodes, but none that would do nothing.
+    """Makes nodes, and skips those without effect.
 
     Attributes:
         extents: Makes vectors of extents, symbolic ones at run time.
@@ -84,8 +84,8 @@ class GraphBuilder(NodeBuilder):
                 return self.const(np.zeros(fixed(dims), dtype_of(x).numpy()))
             return self.op("Expand", x, self.i64(fixed(dims)))
         aligned = (1,) * (len(dims) - rank_of(x)) + shape_of(x)
-        # Where x has the extent already, 1 asks for nothing; of a constant shape with 0 the runtime
-        # makes nothing.
+        # 1 keeps the extent of x. With a 0 in the shape, all extents are given: the runtime drops
+        # an Expand to a constant empty shape.
         wanted = [
             1 if have == want and 0 not in dims else want
             for have, want in zip(aligned, dims, strict=True)
@@ -127,7 +127,7 @@ class GraphBuilder(NodeBuilder):
         dims = list(shape_of(x))
         for row in rows:
             dims[row[3]] = sliced_extent(dims[row[3]], *row[:3])
-        # To the end is a number that is greater than any extent.
+        # A limit greater than any extent means the end of the axis.
         ends = [
             INT64_MAX if last == shape_of(x)[place] and not isinstance(last, int) else last
             for last, place in zip(limit, axis, strict=True)

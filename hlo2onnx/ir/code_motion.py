@@ -95,8 +95,8 @@ Pairs = Mapping[oir.Value, oir.Value]
 
 
 def node_key(node: oir.Node, inputs: Sequence[oir.Value | None]) -> Hashable:
-    """A key that is equal for nodes that compute the same from these operands, if their bodies
-    do."""
+    """A key that is equal for nodes that compute the same from these operands, if their bodies are
+    equal."""
     # `data` is the dict itself, see `subgraphs`.
     data = node.attributes.data
     attributes: Hashable = ()

@@ -1,4 +1,4 @@
-"""Attributes of nodes from Python values, and what a model stores constants under."""
+"""Attributes of nodes from Python values, and the keys of stored constants."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ class Draw:
     """One use of a generator of random bits.
 
     Attributes:
-        keys: What it was given as its key.
-        counters: What it was given beside that.
-        results: The random bits, and the key for more.
+        keys: Its key.
+        counters: Its other operands.
+        results: The random bits, and the next key.
     """
 
     keys: Sequence[oir.Value]
@@ -106,7 +106,7 @@ class Dependence:
 
 def _of_loop_output(node: oir.Node, index: int) -> list[oir.Value]:
     """The sources of an output of a Loop or Scan: the body's result, the initial state and the
-    values that determine the number of trips."""
+    values that determine the trip count."""
     controls, states, results = _layout(node)
     body = node.attributes["body"].as_graph()
     start = node.inputs[controls + index] if index < states else None

@@ -66,7 +66,7 @@ def _number(item: Item) -> Item:
 
 
 def _of_naturals(function: Function) -> Function:
-    """A function of x >= 0 and y > 0, for which truncation is floor; None of other items."""
+    """A function of x >= 0 and y > 0, for which truncation is floor; None for other items."""
 
     def apply(x: Item, y: Item) -> Item | None:
         x, y = sympy.sympify(x), sympy.sympify(y)
@@ -76,7 +76,7 @@ def _of_naturals(function: Function) -> Function:
 
 
 def _of_numbers(function: Function) -> Function:
-    """A function of numbers; None of expressions."""
+    """A function of numbers; None for expressions."""
     return lambda x, y: function(x, y) if isinstance(x, int) and isinstance(y, int) else None
 
 

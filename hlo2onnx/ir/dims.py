@@ -134,7 +134,7 @@ def is_static(dims: Iterable[Dim]) -> bool:
 
 
 def is_positive(dim: Dim) -> bool:
-    """Whether the extent is at least 1 at all times."""
+    """Whether the extent is at least 1 for all values of its symbols."""
     if isinstance(dim, int):
         return dim > 0
     formula = expression(dim)
@@ -143,7 +143,7 @@ def is_positive(dim: Dim) -> bool:
 
 
 def not_negative(dim: Dim) -> Dim:
-    """The extent, or 0 where it comes out as less."""
+    """The extent, or 0 where it is negative."""
     if isinstance(dim, int):
         return max(dim, 0)
     formula = expression(dim)
@@ -151,7 +151,7 @@ def not_negative(dim: Dim) -> Dim:
 
 
 def at_most(low: Dim, high: Dim) -> bool:
-    """Whether `low <= high` at all times."""
+    """Whether `low <= high` for all values of the symbols."""
     if isinstance(low, int) and isinstance(high, int):
         return low <= high
     return is_nonnegative(expression(high) - expression(low))
@@ -171,7 +171,7 @@ def trip_number(name: str, last: Dim) -> oir.SymbolicDim:
 
 
 def is_nonnegative(formula: Expression) -> bool:
-    """Whether it is at least 0 at all times."""
+    """Whether it is at least 0 for all values of its symbols."""
     return _lowest(sympy.expand(formula)).is_nonnegative is True
 
 

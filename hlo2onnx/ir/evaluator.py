@@ -102,10 +102,10 @@ def _cast(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    """The sum or the mean of at least one element: of floats in f64 and rounded once, of integers
-    it wraps."""
+    """The sum or the mean of at least one element: floats are added in f64 and rounded once,
+    integers wrap."""
     x, *rest = inputs
-    _need(x.size, "the sum of nothing depends on the runtime")
+    _need(x.size, "the sum of no elements depends on the runtime")
     noop = node.attributes.get_int("noop_with_empty_axes", 0)
     given = rest[0].tolist() if rest else []
     axes = tuple(given) if given or noop else tuple(range(x.ndim))
@@ -117,7 +117,7 @@ def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     if node.op_type == "ReduceMean":
         wide = wide / (x.size // max(wide.size, 1))
     negative_zeros = np.any(np.signbit(x) & (x == 0))
-    _need(not negative_zeros or np.all(wide), "runtimes differ in the sum of -0 alone")
+    _need(not negative_zeros or np.all(wide), "runtimes differ in sums of -0")
     return wide.astype(x.dtype).reshape(static_shape(node.outputs[0]) or ())
 
 
@@ -137,15 +137,15 @@ def _bits(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
 
 def _pad(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     mode = node.attributes.get_string("mode", "constant") or "constant"
-    _need(mode != "constant" and len(inputs) == 2, "it adds a number, or pads some axes only")
+    _need(mode != "constant" and len(inputs) == 2, "the Pad has a value or axes")
     x, pads = inputs
-    _need(np.all(pads >= 0), "it removes elements")
+    _need(np.all(pads >= 0), "the Pad removes elements")
     return np.asarray(np.pad(x, pads.reshape(2, -1).T, mode))  # type: ignore[call-overload]
 
 
 def _scatter(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     x, index, updates = inputs
-    _need(node.attributes.get_string("reduction", "none") == "none", "it adds to what is there")
+    _need(node.attributes.get_string("reduction", "none") == "none", "the scatter has a reduction")
     extents = x.shape[: index.shape[-1]]
     _need(np.all((index < extents) & (index >= np.negative(extents))), "an index is out of range")
     written = x.copy()
@@ -199,18 +199,18 @@ def _smaller(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _shifted(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    """Bits shifted by less than there are."""
+    """Bits shifted by less than their number."""
     x, amount = inputs
-    _need(np.all(amount < 8 * x.itemsize), "no bit is left, and runtimes differ then")
+    _need(np.all(amount < 8 * x.itemsize), "runtimes differ in shifts by all bits or more")
     is_left = node.attributes.get_string("direction", "") == "LEFT"
     return np.asarray(x << amount if is_left else x >> amount)
 
 
 def _remainder(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    """x mod y: of y's sign, or with fmod=1 of x's."""
+    """x mod y, with the sign of y, or with fmod=1 that of x."""
     x, y = inputs
     if x.dtype.kind == "f":
-        _need(node.attributes.get_int("fmod", 0), "this remainder is of integers")
+        _need(node.attributes.get_int("fmod", 0), "Mod without fmod takes integers")
         return np.asarray(np.fmod(x, y))
     _need(not np.any((y == 0) | ((y == -1) & (x.dtype.kind == "i"))), "the division may trap")
     return np.asarray((np.fmod if node.attributes.get_int("fmod", 0) else np.mod)(x, y))
@@ -267,8 +267,8 @@ ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]
     "Sub": (np.subtract, _EXACT),
     "Xor": (np.logical_xor, _BOOL),
 }
-"""Operators whose exact, correctly rounded or wrapping result numpy and every runtime share, and
-the element types of operands of which that holds."""
+"""Operators for which numpy and every runtime give the same exact, correctly rounded or wrapped
+result, and the element types of operands for which they do."""
 
 _COMPUTED: dict[str, tuple[Evaluate, frozenset[oir.DataType] | None]] = {
     "BitShift": (_shifted, _UNSIGNED),

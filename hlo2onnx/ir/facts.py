@@ -35,9 +35,9 @@ _KEEPS_NUMBERS = frozenset(
     {"Abs", "Ceil", "Clip", "Concat", "Erf", "Exp", "Floor", "Max", "Min", "Neg", "ReduceMax",
      "ReduceMin", "Relu", "Round", "Sigmoid", "Tanh"}
 )  # fmt: skip
-"""Operators that make NaN of NaN only."""
+"""Operators that give NaN for NaN only."""
 _MAKES_NAN_OF_INFINITY = frozenset({"Add", "Mul", "Sub"})
-"""Operators that make NaN of NaN and infinities only."""
+"""Operators that give NaN for NaN and infinities only."""
 _WITH_INFINITY = frozenset(
     {oir.DataType.FLOAT, oir.DataType.DOUBLE, oir.DataType.FLOAT16, oir.DataType.BFLOAT16,
      oir.DataType.FLOAT8E5M2}

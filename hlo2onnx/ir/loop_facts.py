@@ -1,7 +1,7 @@
-"""Facts that hold in every trip of a loop: the ranges of numbers in bodies and of what they give.
+"""Facts that hold in every trip of a loop: the ranges of values in bodies and of their results.
 
 The range of an integer state is one that the body does not leave: it is assumed, and proven for one
-trip. That of a counter follows from the number of trips.
+trip. That of a counter follows from the trip count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hlo2onnx.ir.values import INTEGERS, const_number, const_of, dtype_of, origi
 _ROUNDS: Final = 4
 """How often the ranges of the states may grow before they are those of their types."""
 _DEEPEST: Final = 2
-"""Loops in loops whose states are followed at a time."""
+"""Depth of nested loops whose states are followed at a time."""
 _WITH_BODIES: Final = frozenset({"If", "Loop", "Scan"})
 
 _Place = tuple[oir.Node, oir.Graph, int]
@@ -110,7 +110,7 @@ class LoopFacts(Facts):
         return range_of_type(dtype_of(value)) if given is None else self.int_range(given)
 
     def _trip(self, loop: oir.Node) -> Range:
-        """The range of the number of the trip."""
+        """The range of the trip number."""
         count = loop.inputs[0]
         known = None if count is None else self.int_range(count)
         high = range_of_type(oir.DataType.INT64).high if known is None else known.high
@@ -252,7 +252,7 @@ def _step_of(x: oir.Value, after: oir.Value) -> int | None:
 
 
 def exact_trips(node: oir.Node) -> int | None:
-    """The number of trips of a Loop or Scan that nothing ends early, if it is known."""
+    """The trip count of a Loop or Scan that nothing ends early, if it is known."""
     if node.op_type == "Scan":
         return _length_of_scan(node) or None
     (body,) = subgraphs(node)
@@ -271,7 +271,7 @@ def _is_true(condition: oir.Value | None) -> bool:
 
 
 def _length_of_scan(scan: oir.Node) -> int:
-    """The number of trips of a Scan; 0 if it is not known."""
+    """The trip count of a Scan; 0 if it is not known."""
     count = scan.attributes["num_scan_inputs"].as_int()
     axes = scan.attributes.get("scan_input_axes")
     rows = scan.inputs[len(scan.inputs) - count]

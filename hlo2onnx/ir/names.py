@@ -64,7 +64,7 @@ MODULES = "jax.modules"
 """Metadata of a node: the classes of its modules, with which its name begins."""
 
 _OF_NO_LAYER = re.compile(r"(.*/)?(constant(_\d+)?|\d+)")
-"""Names of constants that are no weights, and of leaves that are only numbered."""
+"""Names of constants that are not weights, and of leaves that are only numbered."""
 
 
 def name_layers(graph: oir.Graph) -> None:
@@ -87,7 +87,7 @@ def name_layers(graph: oir.Graph) -> None:
 def _layer(node: oir.Node, weights: Set[oir.Value]) -> str:
     """The path of the layer whose weights a node reads; "" if there is none.
 
-    Of weights of several layers, what their paths have in common.
+    For weights of several layers it is the common prefix of their paths.
     """
     names = [str(value.name) for value in node.inputs if value is not None and value in weights]
     # The leaf of a variable of flax.nnx is its `value`.

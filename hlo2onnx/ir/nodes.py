@@ -24,7 +24,7 @@ _INT = frozenset({int})
 _NUMBERS = (int, np.integer)
 
 _FEW = 16
-"""Lists of up to so many integers are looked up without an array of them."""
+"""Lists of up to this many integers are looked up without making an array."""
 
 GUARDS = "hlo2onnx.guards"
 """Where the main graph keeps what was asked about weights."""

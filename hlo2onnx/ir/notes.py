@@ -24,7 +24,7 @@ CALLEE = -1
 ARGUMENTS = -1
 
 STACKED = -1
-"""Instead of the number of a trip: all trips, along the first axis."""
+"""Instead of a trip number: all trips, along the first axis."""
 
 LATER_TRIPS = "The first trip runs in front of this loop."
 """Documentation of a body whose trip 0 is the program's trip 1. Saved models have it."""
@@ -43,7 +43,7 @@ class Held(NamedTuple):
         part: 0; 1 for the imaginary part.
         parts: Count of the ONNX values that hold the program's value: 2 if it is complex.
         trips: For a value in a loop that the model does not have, the path of the loop with the
-            number of the trip, or `STACKED`.
+            trip number, or `STACKED`.
         view: Transpositions (by a permutation) and reshapes (to a shape) that make the content of
             the ONNX value from that of the program's value.
     """
@@ -108,7 +108,7 @@ _MOVES = frozenset({"Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 def note_loop(number: oir.Value, path: Path | None) -> None:
-    """Notes the loop of the program that the number of a trip, an input of a body, belongs to."""
+    """Notes the loop of the program to which a trip number, an input of a body, belongs."""
     if path is not None:
         number.meta[_LOOP] = path
 
@@ -117,8 +117,8 @@ def hold_trip(number: oir.Value, trip: int, old: oir.Value, new: oir.Value) -> N
     """Notes that `new` holds what `old`, a value of a loop's body, holds in one trip.
 
     Args:
-        number: The number of the trip, an input of the body.
-        trip: The trip, or `STACKED`.
+        number: The trip number, an input of the body.
+        trip: Its value, or `STACKED`.
     """
     loop, held = number.meta.get(_LOOP), held_by(old)
     if loop is None or not held or new.const_value is not None:
@@ -304,9 +304,10 @@ def split_scope(scope: str) -> tuple[str, ...]:
 
 
 def common_callers(nodes: Iterable[Mapping[str, str]]) -> int:
-    """Count of the outermost functions that are on the call stacks of all nodes, but for the last.
+    """Count of the outermost functions that the call stacks of all nodes share, except the last
+    one.
 
-    These functions called JAX; they are no part of the program.
+    These functions called JAX; they are not part of the program.
 
     Args:
         nodes: The metadata of the nodes.

@@ -33,16 +33,16 @@ REDUCTIONS = frozenset(
     {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
      "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"}
 )  # fmt: skip
-"""One number for all elements along some axes."""
+"""Reductions: one number for all elements along some axes."""
 
 LOOPS = frozenset({"Loop", "Scan"})
-"""A body runs several times. It may read values that are no operands."""
+"""Loops: a body runs several times. It may read values that are not operands."""
 
 ELEMENTWISE = UNARY | BROADCASTING | {"Clip"}
 
 
 def qualified(domain: str, op_type: str) -> str:
-    """What an operator of the domain goes by while the model is made."""
+    """The temporary name of an operator of another domain."""
     return f"{domain}::{op_type}" if domain else op_type
 
 

@@ -289,7 +289,7 @@ _DEEPEST = 64
 def distinct(
     value: oir.Value, range_of: RangeOf, depth: int = _DEEPEST, rows: int | None = None
 ) -> bool:
-    """Whether all elements, or so many rows of them, are provably different."""
+    """Whether all elements, or this many rows of them, are provably different."""
     size = size_of(value)
     if size is None or dtype_of(value) not in INTEGERS or not depth:
         return False

@@ -41,8 +41,8 @@ def replace(node: oir.Node, values: Sequence[oir.Value]) -> None:
 
 
 def can_replace(old: oir.Value, new: oir.Value) -> bool:
-    """Whether `new` may stand for `old`: a graph output must be made by a node of its own graph
-    and have one role."""
+    """Whether `new` may replace `old`: a graph output must be made by a node of its own graph and
+    have one role."""
     if not old.is_graph_output():
         return True
     producer = new.producer()
@@ -116,7 +116,7 @@ def _remove_unused_nodes(graph: oir.Graph) -> int:
 
 
 def remove_unread(nodes: Sequence[oir.Node]) -> None:
-    """Removes those of the nodes that nobody reads. The others may read those before them only."""
+    """Removes the nodes without readers. Each node may read earlier ones only."""
     for node in reversed(nodes):
         if node.graph is not None and not is_read(node):
             for subgraph in subgraphs(node):

@@ -26,7 +26,7 @@ _KEEP = frozenset(
 
 
 def has_no_sign(value: oir.Value) -> bool:
-    """Whether the sign bits of all floats but NaN are 0: none is negative or -0."""
+    """Whether the sign bits of all floats except NaN are 0: none is negative or -0."""
     pending, seen = [value], {value}
     while pending:
         x = pending.pop()

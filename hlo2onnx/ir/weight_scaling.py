@@ -34,7 +34,7 @@ from hlo2onnx.ir.values import const_of
 
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _DEPTH = 4
-"""Depth to which products are searched behind a value."""
+"""Longest path from a value back to a product that is searched."""
 
 _SPARE_BITS = 6
 """Bits, of the at least 8 bits of inputs, that a rounding sum does not need."""

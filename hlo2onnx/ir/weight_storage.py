@@ -17,7 +17,7 @@ STORAGE_TYPES = {"bfloat16": oir.DataType.BFLOAT16, "float16": oir.DataType.FLOA
 """The types that f32 weights may be stored in, by name."""
 
 LARGE_ELEMENTS = 4096
-"""Widened constants of up to so many elements stay f32: a Cast costs more than their bytes."""
+"""Widened constants of up to this many elements stay f32: a Cast costs more than their bytes."""
 
 
 def store_weights(builder: GraphBuilder, dtype: oir.DataType) -> int:

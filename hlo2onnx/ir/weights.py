@@ -17,7 +17,7 @@ SMALL_ELEMENTS = 16
 
 
 class WeightsChangedError(Exception):
-    """Other weights need another graph."""
+    """The new weights need another graph: translate the program again."""
 
 
 @dataclass(eq=False)
@@ -136,10 +136,10 @@ class Renewal:
         """
         for name, array in self._old.items():
             if not is_opaque(array) and not _same(array, self._arrays[name]):
-                raise WeightsChangedError(f"{name} is a setting, and has changed")
+                raise WeightsChangedError(f"{name}, a setting, has changed")
         for guard in guards:
             if guard.question(*map(self._array, guard.operands)) != guard.answer:
-                raise WeightsChangedError("a condition on weights does not hold any more")
+                raise WeightsChangedError("a condition on the weights no longer holds")
         made = {
             value: oir.Tensor(self._array(weight), name=value.name)
             for value in values
@@ -169,7 +169,7 @@ class Renewal:
         first, *others = (self._arrays[name] for name in weight.names)
         for name, array in zip(weight.names[1:], others, strict=True):
             if array is not first and not _same(array, first):
-                raise WeightsChangedError(f"{name} and {weight.names[0]} are no longer the same")
+                raise WeightsChangedError(f"{name} and {weight.names[0]} are no longer equal")
         stored = weight.stored or first.dtype
         return first if first.dtype == stored else first.view(stored)
 
@@ -179,25 +179,25 @@ def _same(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 NAME = "hlo2onnx.name"
-"""Where a constant that is no weight keeps the name that it will have."""
+"""Where a constant that is not a weight keeps the name that it will have."""
 
 _MOST_LABELS = 3
-"""Of so many other parameters a name tells."""
+"""A name lists at most this many other parameters."""
 
 
 def name_weights(graph: oir.Graph) -> dict[str, list[str]]:
-    """Gives weights the names of the arguments they were, and the others the name of the node that
-    reads them first.
+    """Names weights after their arguments, and other constants after the first node that reads
+    them.
 
     Returns:
-        The paths of the parameters that an initializer is made of, by its name, for each whose
-        name is not the path of the one parameter that it is.
+        For each initializer that is not one parameter under its own path, by its name: the paths of
+        the parameters that it is computed from.
     """
     values = list(graph.initializers.values())
     graph.initializers.clear()
     taken = Names.of(graph)
     origins = {}
-    # What has a name of its own gets it before a name made up here can be the same.
+    # Given names come first, so that no name made up here takes one.
     for value in sorted(values, key=_priority):
         value.name = taken.unique(_wanted(value))
         graph.register_initializer(value)
@@ -209,7 +209,7 @@ def name_weights(graph: oir.Graph) -> dict[str, list[str]]:
 
 
 def _priority(value: oir.Value) -> int:
-    """Parameters first, then what is made of them, then everything else."""
+    """Parameters first, then what is computed from them, then everything else."""
     weight = weight_of(value)
     if weight is None:
         return 2 if NAME in value.meta else 3

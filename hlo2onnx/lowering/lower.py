@@ -83,24 +83,20 @@ def bind_inputs(em: Emitter, function: ir.Operation, signature: Signature) -> li
 
 def _input(em: Emitter, port: Port, dtype: oir.DataType) -> Parts:
     dims = port.shape
+    is_complex = port.element.startswith("complex")
+    given = [*dims, 2] if is_complex else list(dims)
     if port.channels_second:
-        order = channels_to_second(len(dims))
-        value = em.value(port.name, dtype, [dims[axis] for axis in order])
-        em.main_graph.inputs.append(value)
-        _note_stored(em, port, value)
-        em.scope = f"{port.name}/channels_last"
-        moved = em.transpose(value, channels_to_last(len(dims)))
-        em.scope = ""
-        return (moved,)
-    if not port.element.startswith("complex"):
-        value = em.value(port.name, dtype, dims)
-        em.main_graph.inputs.append(value)
-        _note_stored(em, port, value)
-        return (value,)
-    value = em.value(port.name, dtype, [*dims, 2])
+        given = [dims[axis] for axis in channels_to_second(len(dims))]
+    value = em.value(port.name, dtype, given)
     em.main_graph.inputs.append(value)
-    em.scope = f"{port.name}/parts"
-    parts = tuple(em.Gather(value, em.i64(index), axis=len(dims)) for index in (0, 1))
+    _note_stored(em, port, value)
+    parts: Parts = (value,)
+    if port.channels_second:
+        em.scope = f"{port.name}/channels_last"
+        parts = (em.transpose(value, channels_to_last(len(dims))),)
+    elif is_complex:
+        em.scope = f"{port.name}/parts"
+        parts = tuple(em.Gather(value, em.i64(index), axis=len(dims)) for index in (0, 1))
     em.scope = ""
     return parts
 
@@ -120,11 +116,6 @@ def _weight(em: Emitter, item: Bound, dtype: oir.DataType) -> Parts:
     if not item.port.element.startswith("complex"):
         return (em.cast(em.parameter(array, name), dtype),)
     return em.parameter(array.real, f"{name}/re"), em.parameter(array.imag, f"{name}/im")
-
-
-def reserve_names(em: Emitter, ports: Sequence[Port]) -> list[str]:
-    """Takes the outputs' names before any node can."""
-    return [em.names.unique(port.name) for port in ports]
 
 
 def bind_outputs(
@@ -229,7 +220,8 @@ def _translated(walker: Walker, name: str, signature: Signature) -> oir.Model:
     if refusals:
         raise TranslationError(refusals)
     arguments = bind_inputs(em, function, signature)
-    output_names = reserve_names(em, signature.outputs)
+    # Taken before any node can take them.
+    output_names = [em.names.unique(port.name) for port in signature.outputs]
     results = walker.body(name, arguments)
     if walker.refusals:
         if walker.diagnosis is None:

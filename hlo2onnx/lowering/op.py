@@ -79,11 +79,7 @@ class Op:
         """The op's type, as MLIR prints it: (operands) -> results."""
         operands = ", ".join(str(value.type) for value in self.operands)
         results = ", ".join(str(value.type) for value in self.results)
-        return (
-            f"({operands}) -> {results}"
-            if len(self.results) == 1
-            else f"({operands}) -> ({results})"
-        )
+        return f"({operands}) -> {results if len(self.results) == 1 else f'({results})'}"
 
     def result_shape(self, index: int = 0) -> tuple[Dim, ...]:
         """Extents of a tensor result; None for a dynamic one."""

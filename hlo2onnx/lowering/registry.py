@@ -117,10 +117,6 @@ class Registry:
         """The handler for an op on complex or on real values, None if there is none."""
         return self._handlers.get((op, "complex" if complex_ else "real"))
 
-    def copy(self) -> Registry:
-        """Another registry with the same handlers."""
-        return self.with_own(())
-
     def become(self, other: Registry) -> None:
         """Replaces its handlers by those of another registry."""
         self._handlers = dict(other._handlers)
@@ -300,7 +296,7 @@ def _load(entry: EntryPoint) -> None:
     Raises:
         PluginError: It cannot be imported, or registers an invalid handler.
     """
-    before = registry.copy()
+    before = registry.with_own(())
     try:
         entry.load()
     except Exception as error:

@@ -9,7 +9,7 @@ inputs' shapes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as oir
@@ -22,11 +22,9 @@ from hlo2onnx.ir.dims import dim_of, expression
 from hlo2onnx.ir.evaluator import known_elements
 from hlo2onnx.ir.values import Dim, complete, const_of, size_of, static_shape
 from hlo2onnx.lowering.block_evaluator import name_of
-from hlo2onnx.lowering.op import Op
-
-if TYPE_CHECKING:
-    from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.op import Op
 
 CONTENTS = "hlo2onnx.contents"
 """Key of `onnx_ir.Value.meta`: the content of a value, an array of ints, bools and SymPy

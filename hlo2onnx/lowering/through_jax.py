@@ -146,7 +146,7 @@ class Symbols:
     def array_type(self, parts: Parts) -> ArrayType:
         """The type of an argument given as the parts of a value; two are a complex array."""
         if not 1 <= len(parts) <= 2:
-            raise InternalError("a token is no argument of a JAX function")
+            raise InternalError("a token is not an argument of a JAX function")
         dtype = dtype_of(parts[0]).numpy()
         shape = tuple(map(self.named, shape_of(parts[0])))
         return shape, np.result_type(dtype, np.complex64) if len(parts) == 2 else dtype

@@ -221,7 +221,9 @@ class Walker:
             if self.diagnosis is not None:
                 self._note_expansion(self.diagnosis, op, origin, len(self.em.made) - before)
         except UnsupportedOp as refusal:
-            self._refuse(op, origin, refusal)
+            self.cause = self.cause or refusal.__cause__
+            where = str(origin)
+            self.refusals.append(Refusal(op.key, op.types(), where, refusal.why, refusal.next))
         except InternalError:
             # A placeholder, scalar within a scalar region, does not fit what reads it.
             if not self.refusals:
@@ -293,16 +295,13 @@ class Walker:
         types = tuple(map(symbols.array_type, arguments))
         named = sorted((name, symbols.named(value)) for name, value in keywords.items())
         lowered = lowered_function(function, types, tuple(named))
-        extents = [self._extent(symbols.extents[name]) for name in lowered.symbols]
+        contents = [extent_contents(symbols.extents[name]) for name in lowered.symbols]
+        extents = [(value_of(self.em, content, oir.DataType.INT64),) for content in contents]
         unread: list[Parts] = [()] if extents else []
         with self._within(
             functions=lowered.functions, in_expansion=True, in_scalar_region=False, path=None
         ):
             return self.body("main", [*extents, *arguments, *unread])
-
-    def _extent(self, dim: Dim) -> Parts:
-        """The scalar argument that a lowered JAX function has for a symbolic extent."""
-        return (value_of(self.em, extent_contents(dim), oir.DataType.INT64),)
 
     # -- results ------------------------------------------------------------------------------
 
@@ -350,10 +349,6 @@ class Walker:
         if isinstance(dim, int) or dim.value is not None:
             return dim
         return self.em.extents.extent_of(value, axis)
-
-    def _refuse(self, op: Op, origin: Origin, refusal: UnsupportedOp) -> None:
-        self.cause = self.cause or refusal.__cause__
-        self.refusals.append(Refusal(op.key, op.types(), str(origin), refusal.why, refusal.next))
 
     def _note_expansion(self, found: Diagnosis, op: Op, origin: Origin, nodes: int) -> None:
         if nodes < found.fewest or self.context.in_expansion or op.operation.name in _OF_BODIES:

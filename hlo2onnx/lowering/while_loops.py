@@ -1,9 +1,9 @@
-"""The form of a `stablehlo.while`: counters, number of trips, stacked buffers.
+"""The form of a `stablehlo.while`: counters, trip count, stacked buffers.
 
 Its regions, with the private functions they call, are evaluated once on symbols. The symbols tell
 what a state becomes (itself, itself plus a step, itself with one row written), what the condition
-compares, and who reads a state. If the number of trips is known, the integers that follow from
-counters are then formulas of the number of the trip.
+compares, and who reads a state. If the trip count is known, the integers that follow from counters
+are formulas of the trip number.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class LoopForm:
     Attributes:
         invariants: States that stay what they are.
         counters: Integer scalars that grow by a constant, with that step.
-        trips: The number of trips, when it is known now or follows from shapes.
-        limit: What tells the number of trips before the loop starts, if it is not known now.
+        trips: The trip count, if it is known now or follows from shapes.
+        limit: What determines the trip count before the loop starts, if it is not known now.
         stacks: Buffers that nobody reads in the loop and every row of which is written once: they
             are outputs of the trips. True if the rows are written from the last to the first.
     """
@@ -144,7 +144,7 @@ def _limit(
 def _count(
     limit: Limit, step: int, first: Item | None, last: Item | None, states: Sequence[MlirValue]
 ) -> tuple[Dim | None, Limit | None]:
-    """The number of trips, and the limit that tells it when the program runs."""
+    """The trip count, and the limit that determines it when the program runs."""
     element = element_type(states[limit.counter].type)
     if isinstance(first, int) and isinstance(last, int):
         return trip_count(first, step, limit.direction, last, ELEMENT_TYPES[element]), None
@@ -178,7 +178,7 @@ def trip_count(
 
 
 def _at_trip(state: MlirValue, start: Item | None, more: Item) -> Item | None:
-    """A state at the start of a trip, if it follows from the trip's number and from shapes."""
+    """A state at the start of a trip, if it follows from the trip number and from shapes."""
     if start is None:
         return None
     item = plain(start + more) if more != 0 else start
@@ -198,7 +198,7 @@ def _stacks(
     Args:
         arguments: The states at the start of a trip.
         extents: Of the states.
-        trip: The number of the trip.
+        trip: The trip number.
     """
     after = run.block(body, arguments)
     # A state that becomes another state is read by whoever reads that one.
@@ -258,7 +258,7 @@ class Write:
 
 Symbol = Any
 """One of these, None for what is unknown, or an `Item`: the content of an integer or boolean of one
-element that is known now, or follows from shapes and the number of the trip."""
+element that is known now, or follows from shapes and the trip number."""
 
 _RESHAPES = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
 """Ops that keep one element where the result is one element, too."""

@@ -60,7 +60,7 @@ def raise_model(
         while fired:
             _settle(first)
             fired = any(phase.apply() for phase in later)
-        for each in (first, *later):  # once more everywhere: a pattern may reach far
+        for each in (first, *later):  # visits all nodes once more: a pattern may reach far
             each.visited = 0
     report.relaxed += rewriter.relaxed
     write_threefry(model.graph, rewriter)
@@ -73,7 +73,7 @@ class _Phase:
 
     Attributes:
         changes: What changes in the graph.
-        visited: The time of the changes that the rules have seen.
+        visited: The time up to which the rules have seen all changes.
     """
 
     def __init__(

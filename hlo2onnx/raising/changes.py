@@ -1,8 +1,7 @@
 """What has changed in a graph since it was last looked at.
 
 Rules may take a node that they refused before if something near it has changed. Likewise nodes can
-be removed only where something has changed. So little is looked at again after a few changes in a
-large graph.
+be removed only where something has changed. So a few changes in a large graph cost little.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from hlo2onnx.ir.replace import live_outputs, remove_unread_initializers, remove
 from hlo2onnx.ir.traversal import all_nodes, is_read, nodes_in, subgraphs, use_count
 
 HOPS = 1
-"""How far from a change a node is near. Rules that look farther find their nodes in the last visit,
-which is everywhere."""
+"""Nodes within this distance of a change are near it. Rules that look farther find their nodes in
+the last visit, which covers all nodes."""
 
 FEW_READERS = 16
-"""With more readers, a value does not make these near each other."""
+"""A value with more readers does not make them near each other."""
 
 
 _State = tuple[object, object, object, object]
@@ -37,7 +36,7 @@ class _Snapshot(NamedTuple):
         owners: The node of each body.
         outputs: What the graph returns.
         changed: The nodes that are new or have another state.
-        has_unread: Whether nobody reads a node, because of these differences.
+        has_unread: Whether these differences left a node without readers.
     """
 
     states: Mapping[oir.Node, _State]

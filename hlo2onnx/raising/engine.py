@@ -35,11 +35,11 @@ ARGUMENT = "argument"
 """Among the sources of a node: an input of the model or of a body."""
 
 FEW_READERS = 16
-"""With more readers left, they are not queued again: that would take quadratic time."""
+"""If a value has more readers, they are not queued again: that would take quadratic time."""
 
 
 class Progress:
-    """How far one attempt of a rule gets on a node.
+    """How many conditions of a rule hold in one attempt on a node.
 
     Attributes:
         held: How many conditions (`need`) have held so far.
@@ -130,10 +130,10 @@ class Rewriter(TargetBuilder):
         self.owners: Mapping[oir.Graph, oir.Node] = {}
 
     def forget_facts(self, time: int) -> None:
-        """Facts are proven anew: what was unknown may be known after the graph has changed.
+        """Drops the facts: what was unknown may be known after the graph has changed.
 
         Args:
-            time: That of the changes up to which the facts see the graph.
+            time: The facts see the changes up to this time.
         """
         self.facts, self.facts_time = LoopFacts(self.main_graph, self.owners), time
 
@@ -147,7 +147,7 @@ class Rewriter(TargetBuilder):
         return self.listed[key]
 
     def forget_lists(self) -> None:
-        """Nodes are listed anew: a rule has fired."""
+        """Drops the lists of nodes: a rule has fired."""
         self.listed.clear()
         self.kept.clear()
 

@@ -8,11 +8,11 @@ Both sides are Python expressions:
   one value. `(p := Less(x, y))` names the result of an operator.
 * `+ - * /` are Add, Sub, Mul and Div, and other operators have their ONNX names. Commutative ones
   match their operands in any order. `*axes` stands for more operands and for any attributes.
-* A number matches a value all of whose elements are known to be it, with this sign of a zero.
+* A number matches a value if all elements are known to equal it, zeros with its sign.
 * On the right, what is computed from constants alone is a constant. Cast is to the type of the
   result, and a number has the type of the operand beside it.
 
-A replacement must have the shape of the result, or `expands` says that it gets it.
+A replacement must have the shape of the result; with `expands` it is expanded to that shape.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from hlo2onnx.raising.patterns import As, Bindings, Boolean, Known, Name, Op, Pa
 COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 
 _KNOWN_BOOLEANS = MOVES_DATA | COMPARISONS | {CONSTANT, "And", "Cast", "Not", "Or"}
-"""Operators of which the facts know that all elements are one boolean."""
+"""Operators whose elements the facts may know to be one boolean."""
 
 _KEEP_CONSTANTS = frozenset({CONSTANT, "Expand", "Identity", "Reshape", "Transpose"})
 """Operators whose results `Facts.constant` knows."""
@@ -88,17 +88,17 @@ Guard = Callable[[Match], None]
 
 def one_use(match: Match) -> None:
     """No other node reads the results that the replacement leaves out."""
-    need(all(map(is_private, match.inner)), "others read an operand", match.node)
+    need(all(map(is_private, match.inner)), "an operand has other readers", match.node)
 
 
 def floats(match: Match) -> None:
     """x is a float."""
-    need(dtype_of(match["x"]) in FLOATS, "its operand is no float", match["x"])
+    need(dtype_of(match["x"]) in FLOATS, "its operand is not a float", match["x"])
 
 
 def integers(match: Match) -> None:
     """x is an integer."""
-    need(dtype_of(match["x"]) in INTEGERS, "its operand is no integer", match["x"])
+    need(dtype_of(match["x"]) in INTEGERS, "its operand is not an integer", match["x"])
 
 
 def runs(*op_types: str, on: str = "x") -> Guard:
@@ -114,7 +114,7 @@ def runs(*op_types: str, on: str = "x") -> Guard:
 
 @dataclass(frozen=True)
 class _Literal(Name):
-    """What may be known to be a number; `all_are` tells."""
+    """Operators whose results may be known to be one number; `all_are` decides."""
 
     item: float
 
@@ -176,7 +176,7 @@ class Equation:
                 if expands:
                     made = instead(b, node, made)
                 is_whole = expands or shape_of(made) == shape_of(node.outputs[0])
-                need(is_whole, "what is left out decides the shape", node)
+                need(is_whole, "a dropped operand determines the shape", node)
             except Refusal as refusal:
                 refused = refusal.args
             else:
@@ -373,7 +373,7 @@ def _number(tree: ast.expr) -> float | None:
 
 
 def _rest(arguments: Sequence[ast.expr]) -> str:
-    """The name of what stands for more operands; "" without that."""
+    """The name that stands for more operands; "" if there is none."""
     last = arguments[-1]
     return (
         last.value.id if isinstance(last, ast.Starred) and isinstance(last.value, ast.Name) else ""

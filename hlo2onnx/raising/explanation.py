@@ -12,7 +12,7 @@ from hlo2onnx.ir.replace import can_replace
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, Watch, counting, values_of
 
 PLACES = 4
-"""How many places the text lists for one reason."""
+"""The text lists at most this many places for one reason."""
 
 NO_LINE = "no source line"
 
@@ -136,7 +136,7 @@ def _times(count: int) -> str:
 
 
 NAMED = 4
-"""A log names up to this many new nodes, and counts more by operator."""
+"""A log names up to this many new nodes; more are counted by operator."""
 
 OUTPUT_STAYS = "the result cannot take the place of an output of the graph"
 

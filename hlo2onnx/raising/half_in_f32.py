@@ -5,8 +5,8 @@ With `half="xla"` each operator's result is rounded once, by two Casts, unless i
 roundings stay
 
 * where the program stores a value: in inputs, outputs and constants of the model,
-* in front of operators that jump, such as comparisons, conversions to integers and ArgMax, so that
-  equal numbers stay equal,
+* in front of discontinuous operators, such as comparisons, conversions to integers and ArgMax, so
+  that equal numbers stay equal,
 * where the program asks for exactly this rounding: reduce_precision.
 
 Moves of stored values, such as Gather from a table, stay in the half type, unless nodes compute
@@ -50,7 +50,7 @@ REWRITE = "computed in f32"
 
 _COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 _JUMPS = _COMPARISONS | {"ArgMax", "ArgMin", "Ceil", "Floor", "Hardmax", "Mod", "Round", "TopK"}
-"""Operators whose results jump where an operand passes a number, other than 0 of a comparison."""
+"""Discontinuous operators. Comparisons with 0 need no rounding."""
 
 _MOVES = frozenset(
     {"Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "ReverseSequence",
@@ -86,7 +86,8 @@ def types_in_f32(target: Target, opset: int, half: str) -> frozenset[oir.DataTyp
 
 
 def compute_in_f32(model: oir.Model, target: Target, half: str, report: Report) -> None:
-    """Computes half types in f32, in place, if the target does so or is faster so.
+    """Computes half types in f32, in place, if the target lacks their kernels or is slower with
+    them.
 
     Args:
         half: "xla" keeps all roundings. "fast" leaves out those between operators, and the report
@@ -316,7 +317,7 @@ class _Widening:
             if not self._rounds or (size_of(x) or 0) <= LARGE_ELEMENTS:
                 note_half_constant(self._b.main_graph, x, is_approximate=not self._rounds)
                 return self._b.derived(lambda array: array.astype("float32"), x, is_moved=True)
-            # In f32 it takes twice its memory.
+            # In f32 it takes twice the memory.
             node, label = None, f"weight {dtype_of(x).short_name()}"
         with self._b.at_start() if node is None else self._b.after(node):
             return self._casted(x, F32, label)

@@ -4,8 +4,8 @@
     Product(0.5, x, Sum(1.0, Op("Erf", Product(x, math.sqrt(0.5)))))
 
 A name stands for the same value wherever it occurs. A number stands for a constant of one element
-that is this number rounded to f32, give or take a last place, or rounded to the half type that the
-constant has in the program.
+that is this number rounded to f32, within two units in the last place, or rounded to the half type
+that the constant has in the program.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ def _maker(value: oir.Value, op_type: str) -> oir.Node | None:
 
 
 def _terms(value: oir.Value, op_type: str, nodes: int) -> list[oir.Value]:
-    """What the nodes of a chain read, of at most so many on a path."""
+    """The operands of a chain with at most this many nodes on a path."""
     node = _maker(value, op_type) if nodes else None
     if node is None:
         return []

@@ -128,7 +128,7 @@ def reduce(
     """
     if fails is not None and not callable(fails):
         raise UsageError(
-            f"fails= is no function, but a {type(fails).__name__}: to reduce a function, pass"
+            f"fails= is not a function, but a {type(fails).__name__}: to reduce a function, pass"
             " jax.jit(f).lower(x)"
         )
     _check_seconds(timeout)
@@ -137,7 +137,7 @@ def reduce(
     if inputs is not None:
         check_list("inputs", inputs, "arrays")
     given = options_from(**options)
-    source = prepared(program, (), {}, (), given)
+    source = prepared(program, (), {}, given)
     case = _case(source, inputs)
     if fails is not None:
         search, failure = _search_of_function(case, fails), Outcome("true")

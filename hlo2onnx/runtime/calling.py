@@ -238,7 +238,7 @@ def _without_objects(objects: Mapping[KeyPath, object], dynamic: PyTree) -> list
 
 
 def _objects(statics: Statics) -> dict[KeyPath, object]:
-    """The leaves of the arguments that are no arrays, by path."""
+    """The leaves of the arguments that are not arrays, by path."""
     pairs = jax.tree_util.tree_flatten_with_path(statics.objects)[0]
     return {tuple(path): leaf for path, leaf in pairs}
 

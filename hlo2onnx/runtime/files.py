@@ -22,7 +22,6 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Self
 
 try:
@@ -83,12 +82,7 @@ class NewFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):  # what is left to write may not fit on the disk
             self.file.close()
         with suppress(OSError):
@@ -177,7 +171,7 @@ def _locked(descriptor: int) -> bool:
 HASH_DIGITS = 12
 
 MODEL_BYTES = (1 << 31) - 1
-"""Protobuf reads no larger files, so larger ones are no models."""
+"""Protobuf reads no larger files, so larger ones are not models."""
 
 SEARCHED_BYTES = 1 << 32
 """If the other files of a folder are larger in total, no old weights are removed from it."""

@@ -25,7 +25,7 @@ def check_count(name: str, value: object, least: int) -> int:
     """Checks a count, such as that of threads.
 
     Raises:
-        UsageError: It is no whole number, or too small or large.
+        UsageError: It is not a whole number, or too small or large.
     """
     if not is_whole(value, least):
         raise UsageError(f"{name}={value!r} is not a whole number of at least {least}")
@@ -42,7 +42,7 @@ def check_list(name: str, value: object, items: str) -> Sequence[Any]:
         UsageError: It is none.
     """
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        raise UsageError(f"{name}={value!r} is no list of {items}")
+        raise UsageError(f"{name}={value!r} is not a list of {items}")
     return value
 
 
@@ -50,7 +50,7 @@ def check_libraries(libraries: object) -> Sequence[str]:
     """Checks the paths of libraries.
 
     Raises:
-        UsageError: They are no list of paths.
+        UsageError: It is not a list of paths.
     """
     paths = check_list("libraries", libraries, "paths, such as ['ops.so']")
     return tuple(str(path_of(item, "ops.so")) for item in paths)
@@ -63,21 +63,21 @@ def path_of(path: object, example: str) -> Path:
         example: A path for the error.
 
     Raises:
-        UsageError: It is no path.
+        UsageError: It is not a path.
     """
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
         raise UsageError(
-            f"{_shown(path)} is no path: pass a str or pathlib.Path, such as {example!r}"
+            f"{_shown(path)} is not a path: pass a str or pathlib.Path, such as {example!r}"
         )
     if "\0" in os.fspath(path):
-        raise UsageError(f"{path!r} is no path: it holds a NUL character")
+        raise UsageError(f"{path!r} is not a path: it holds a NUL character")
     try:
         os.fsencode(path)
         Path(path).exists()
     except OSError as error:  # a name that is too long
-        raise UsageError(f"{reprlib.repr(path)} is no path: {error.strerror}") from None
+        raise UsageError(f"{reprlib.repr(path)} is not a path: {error.strerror}") from None
     except UnicodeEncodeError as error:
-        raise UsageError(f"{reprlib.repr(path)} is no path: {error.reason}") from None
+        raise UsageError(f"{reprlib.repr(path)} is not a path: {error.reason}") from None
     return Path(path)
 
 
@@ -94,7 +94,7 @@ def output_file(path: object, example: str) -> Path:
         example: The name of such a file, "model.onnx".
 
     Raises:
-        UsageError: It is no path or the path of a folder, or its folder does not exist.
+        UsageError: It is not a path or the path of a folder, or its folder does not exist.
     """
     checked = path_of(path, example)
     if path == "" or checked.is_dir():
@@ -109,7 +109,7 @@ def output_folder(path: object) -> Path:
     """Checks the path of a folder to write files in. The folder may not exist yet.
 
     Raises:
-        UsageError: It is no path, or the path of a file.
+        UsageError: It is not a path, or the path of a file.
     """
     checked = path_of(path, "folder")
     if checked.exists() and not checked.is_dir():
@@ -159,4 +159,4 @@ def reading_model(path: str | os.PathLike[str]) -> Iterator[None]:
     except OSError as error:
         raise LoadError(f"cannot read {path}: {error.strerror}") from error
     except Exception as error:  # protobuf has no base class of its errors
-        raise LoadError(f"{path} is no ONNX model: {error}") from error
+        raise LoadError(f"{path} is not an ONNX model: {error}") from error

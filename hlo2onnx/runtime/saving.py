@@ -68,13 +68,13 @@ def save_models(
         models: The models by path, all in one folder, which must exist.
         data: The file for their weights in that folder, without the hash. None: the weights are
             in the models.
-        strip: Whether to leave out metadata and doc strings.
+        strip: Whether to leave out doc strings and our metadata.
         weights: False leaves out weights, which only have references then. "inputs" makes them
             inputs.
 
     Raises:
-        UsageError: A path is no file, a folder does not exist, the weights are not in the folder of
-            a model, or a model with its weights is too large.
+        UsageError: A path is not a file, a folder does not exist, the weights are not in the folder
+            of a model, or a model with its weights is too large.
         WriteError: A file cannot be written. The old models are still there, or some of several
             are replaced.
     """

@@ -26,7 +26,9 @@ import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
+from hlo2onnx.interface.description import one_thread
 from hlo2onnx.ir.names import Names
+from hlo2onnx.options import RESERVED
 from hlo2onnx.runtime.files import MODEL_BYTES
 
 COPIED_BYTES = 4096
@@ -169,6 +171,14 @@ def strip(message: Any) -> None:
                 strip(item)
 
 
+def _own_metadata(model: oir.Model) -> dict[str, str]:
+    """The metadata of a model without those of hlo2onnx."""
+    items, ours = model.metadata_props.items(), one_thread().items()
+    return {
+        key: text for key, text in items if not (key.startswith(RESERVED) or (key, text) in ours)
+    }
+
+
 def large_weights(model: oir.Model) -> dict[str, oir.TensorProtocol]:
     """The large constants of a model, by name."""
     tensors = ((name, value.const_value) for name, value in model.graph.initializers.items())
@@ -197,7 +207,7 @@ def write_model(
         path: The path to name in errors.
         file: Where to.
         references: By name, the weights that are in another file.
-        without_metadata: Whether to leave out metadata and doc strings.
+        without_metadata: Whether to leave out doc strings and our metadata.
         apart: Names of weights that the main graph has, and no body. Those that are not in
             `references` are inputs.
 
@@ -215,6 +225,8 @@ def write_model(
     proto = _to_proto(model, references, constants, weights, inputs)
     if without_metadata:
         strip(proto)
+        for key, text in _own_metadata(model).items():
+            proto.metadata_props.add(key=key, value=text)
     graph = proto.graph.SerializeToString()
     proto.ClearField("graph")
     entries = [(_tensor_head(name, tensor), tensor) for name, tensor in weights.items()]

@@ -107,16 +107,16 @@ def check_providers(providers: object) -> Providers:
     """Checks the names of execution providers.
 
     Raises:
-        UsageError: They are no list of names, or this build of ONNX Runtime does not have one.
+        UsageError: It is not a list of names, or this build of ONNX Runtime does not have one.
     """
     is_text = isinstance(providers, str | bytes)
     if is_text or not isinstance(providers, Sequence) or not providers:
-        raise UsageError(f"providers={providers!r} is no list of names, such as {_EXAMPLE}")
+        raise UsageError(f"providers={providers!r} is not a list of names, such as {_EXAMPLE}")
     available = onnxruntime().get_available_providers()
     for item in providers:
         if not _is_provider(item):
             raise UsageError(
-                f"providers= holds {item!r}, which is no name or pair of a name and options"
+                f"providers= holds {item!r}, which is not a name or pair of a name and options"
             )
         if _name(item) not in available:
             raise UsageError(
@@ -235,10 +235,8 @@ class OrtProgram:
         try:
             if self._is_native:  # numpy has all types. This takes 35 us less than `OrtValue`s.
                 arrays = {name: np.asarray(array) for name, array in inputs.items()}
-                if self._thread is None:
-                    found: list[np.ndarray] = self.session.run(self.output_names, arrays, options)
-                    return found
-                return list(self._thread(self.session.run, self.output_names, arrays, options))
+                run = self.session.run
+                return list(self._in_thread(run, self.output_names, arrays, options))
             values = {name: to_ort(array) for name, array in inputs.items()}
             run = self.session.run_with_ort_values
             results = self._in_thread(run, self.output_names, values, options)
@@ -348,5 +346,5 @@ def check_model(model: onnx.ModelProto | bytes | str) -> None:
     checker = import_module("onnx.checker")  # where models only run, onnx may be missing
     try:
         checker.check_model(model, full_check=True)
-    except Exception as error:  # also a ValueError, for an attribute that is no element type
+    except Exception as error:  # also a ValueError, for an attribute that is not an element type
         raise VerificationError(f"the model is not valid ONNX: {error}") from error

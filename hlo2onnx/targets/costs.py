@@ -31,7 +31,7 @@ class Costs:
     100,000 pairs)."""
 
     joined_elements_per_node: float = math.inf
-    """Elements that are joined and parted again in the time that a node takes to start."""
+    """Elements that are joined and split again in the time that a node takes to start."""
     copied_elements_per_node: float = math.inf
     """Elements that Concat, Slice or Split copy in rows in the time that a node takes to start."""
     gathered_elements: float = 1
@@ -51,7 +51,8 @@ class Costs:
 
     threaded_elements: float = 0
     """Elements of an operand or result from which on a second thread may help a node that does
-    little for each: none is faster at 16,384, an Add of 262,144 takes half the time. 0: always."""
+    little for each: no node is faster with 16,384, an Add of 262,144 takes half the time. 0:
+    always."""
     threaded_products: float = 0
     """Multiplications from which on it may help a MatMul or Conv: 40 x 40 times 40 x 40 takes 5.4
     µs with one and with two threads, a row of 256 times 256 x 256 8.5 and 6.5 µs. 0: always."""
@@ -144,14 +145,14 @@ class Flags:
     loses_nan: bool = False
     """ReduceMax and ReduceMin, and LogSoftmax in f64, give a number where there is a NaN."""
     inlines_branches: bool = False
-    """It inlines branches whose conditions follow from constants when it loads a model, and its
-    process ends where one of them is in another."""
+    """When it loads a model, it inlines branches whose conditions follow from constants, and
+    crashes if such branches are nested."""
     folds_batch_norm: bool = False
     """BatchNormalization computes x * f + (b - mean * f), which loses the digits that x and the
     mean share."""
     fuses_cast_transposes: bool = False
-    """It fuses a Transpose of half floats, the Cast behind it and a MatMul when it loads a model,
-    and its process ends."""
+    """When it loads a model, it fuses a Transpose of half floats, the Cast after it and a MatMul,
+    and crashes."""
     rounds_half: bool = False
     """The kernels of f16 arithmetic round after each operator. Where they do not, this arithmetic
     goes through f32, see `hlo2onnx.options.Options.half`."""
@@ -182,11 +183,11 @@ class Flags:
     # -- control flow -----------------------------------------------------------------------------
 
     no_loop: bool = False
-    """Loop does not run, or is wrong, or one whose end its state decides."""
+    """Loop, or a Loop that a condition ends, does not run or gives wrong results."""
     no_scan: bool = False
-    """Scan does not run, or is wrong, or one from the last row to the first."""
+    """Scan, or a Scan from the last row to the first, does not run or gives wrong results."""
     no_if: bool = False
-    """If does not run, or is wrong."""
+    """If does not run, or gives wrong results."""
     no_outer_values_in_scans: bool = False
     """The body of a Scan cannot read values of the graph around it."""
 
@@ -195,7 +196,7 @@ class Flags:
     unstable_top_k: bool = False
     """TopK gives equal elements in any order, not the first one first."""
     pads_top_k: bool = False
-    """TopK of floats takes elements as large as the largest finite numbers for a filling."""
+    """TopK of floats takes elements of the largest finite magnitude for padding."""
     flushes_denormals: bool = False
     """Products with denormal floats are zero."""
     misorders_nan: bool = False
@@ -206,7 +207,7 @@ class Flags:
     clamps_in_f32: bool = False
     """Min of Max of i32 numbers, and Max of Min, with constants is computed in f32."""
     fuses_comparisons: bool = False
-    """Where with i32 numbers is computed in f32 behind a comparison, IsInf or IsNaN."""
+    """Where with i32 numbers is computed in f32 after a comparison, IsInf or IsNaN."""
     narrows_i64: bool = False
     """64-bit integers are computed in 32 bits. Then the kernels that are right within limits are
     used where the integers fit into f32."""

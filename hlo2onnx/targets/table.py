@@ -81,7 +81,7 @@ def load_target(name: str) -> Target:
     own = Path(name).stem.replace("_", "-")
     try:
         if own == SCHEMA_TARGET:
-            raise ValueError(f"{own!r} is the plain standard; give the file another name")
+            raise ValueError(f"{own!r} is the target of the standard; rename the file")
         table = json.loads(Path(name).read_text(encoding="utf-8"))
         _check(table)
         return _target(own, table)
@@ -128,7 +128,7 @@ def _known(name: str) -> Any:
 
 
 def _extended(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A table with what it takes from the tables that it extends, the schemas' apart."""
+    """A table merged with the tables that it extends, except the schemas'."""
     name = table.get("extends", SCHEMA_TARGET)
     if name == SCHEMA_TARGET:
         return table
@@ -143,7 +143,7 @@ def _target(name: str, table: Mapping[str, Any]) -> Target:
     """Return the target of a parsed table.
 
     Raises:
-        ValueError: A row is malformed, or the opsets are no range.
+        ValueError: A row is malformed, or the opsets are not a range.
     """
     own, table = table, _extended(table)
     base = _known_target(SCHEMA_TARGET) if "extends" in table else Target(name)
@@ -183,10 +183,10 @@ def _check(table: Any) -> None:
     """Raise ValueError unless all keys of the table are known and their values have the right
     kinds."""
     if not isinstance(table, dict):
-        raise ValueError(f"a table is an object, not {type(table).__name__}")
+        raise ValueError(f"a table must be a JSON object, not {type(table).__name__}")
     for key, value in table.items():
         if key not in _KINDS:
-            raise ValueError(f"there is no key {key}{_advice(key, _KINDS)}")
+            raise ValueError(f"unknown key {key}{_advice(key, _KINDS)}")
         kind, called = _KINDS[key]
         if type(value) is not kind:
             raise ValueError(f"{key} is {json.dumps(value)[:40]}, not {called}")
@@ -195,10 +195,10 @@ def _check(table: Any) -> None:
             raise ValueError(f'skipped: {reason}: {ops!r} is not a text, such as "If Loop"')
     for name, cost in table.get("costs", {}).items():
         if name not in _COSTS:
-            raise ValueError(f"costs: there is no cost {name}{_advice(name, _COSTS)}")
+            raise ValueError(f"unknown cost {name}{_advice(name, _COSTS)}")
         if type(cost) is not int or cost < 0:
             raise ValueError(
-                f"costs: {name} is {json.dumps(cost)[:40]}, not a whole number from 0 on"
+                f"costs: {name} is {json.dumps(cost)[:40]}, not a whole number of at least 0"
             )
     missing = [key for key in _REQUIRED if key not in table and "extends" not in table]
     if missing:
@@ -226,7 +226,7 @@ def _check_operator(section: str, key: str) -> None:
     if parameter and parameter not in names:
         raise ValueError(f"{section}: {op_type} has no input {parameter}")
     if section in _PAIRS and key not in PAIR_PARAMETERS:
-        raise ValueError(f"{section}: {key} is none of {', '.join(PAIR_PARAMETERS)}")
+        raise ValueError(f"{section}: {key} is not one of {', '.join(PAIR_PARAMETERS)}")
 
 
 def _pair_support(where: str, rows: Any, newest: int) -> PairSupport:
@@ -242,9 +242,9 @@ def _support(where: str, row: Any, newest: int) -> Support:
     parsed: Support = {}
     for ranges, names in _items(where, row):
         if not _RANGES.fullmatch(ranges):
-            raise ValueError(f'{where}: {ranges!r} are no opsets; write them as "18-20,23"')
+            raise ValueError(f'{where}: {ranges!r} is not a list of opsets, such as "18-20,23"')
         if not isinstance(names, str):
-            raise ValueError(f'{where}: {names!r} are no element types; write them as "f32 i64"')
+            raise ValueError(f'{where}: {names!r} is not a text of types, such as "f32 i64"')
         opsets = frozenset(parse_ranges(ranges, newest))
         for name in names.split():
             dtype = _dtype(where, name)
@@ -263,4 +263,4 @@ def _dtype(where: str, name: str) -> ir.DataType:
         return ir.DataType.from_short_name(name)
     except (KeyError, TypeError, ValueError):
         known = ", ".join(dtype.short_name() for dtype in ir.DataType if dtype.value)
-        raise ValueError(f"{where}: there is no element type {name}; they are {known}") from None
+        raise ValueError(f"{where}: unknown element type {name}; known: {known}") from None

@@ -38,8 +38,8 @@ DEFAULT_OPSET: Final = 21
 has three more operators that models use, see `NEWER_OPSET`."""
 
 NEWER_OPSET: Final = 23
-"""The newest opset that a model may have by itself because its operators are not in an older one:
-RMSNormalization, RotaryEmbedding and Attention. ONNX Runtime 1.23 loads it."""
+"""The newest opset that a model has by default: for RMSNormalization, RotaryEmbedding and
+Attention. ONNX Runtime 1.23 loads it."""
 
 OUTPUT: Final = -1
 """The first output, in place of an input's position."""
@@ -203,7 +203,7 @@ class Target:
         pairs: Rows by the keys of `PAIR_PARAMETERS`.
         wrong: Rows of kernels that give wrong numbers.
         limited: Those of them that are right for easier operands: see `is_limited`.
-        limited_pairs: The same by the keys of `PAIR_PARAMETERS`.
+        limited_pairs: The same, by the keys of `PAIR_PARAMETERS`.
         skipped: Operators that were not probed, with the reason. `supports` is False for them.
         harmful_fusions: Names of the fusions that the runtime makes when it loads a model and that
             give other numbers for some constants, see docs/runtime_fusions.md.
@@ -240,7 +240,7 @@ class Target:
 
     @property
     def newer_opset(self) -> int:
-        """The newest opset that models for it may have by themselves."""
+        """The newest opset that its models have by default."""
         return max(self.default_opset, min(NEWER_OPSET, self.max_opset))
 
     def supports(self, op_key: str, dtype: ir.DataType, opset: int) -> bool:

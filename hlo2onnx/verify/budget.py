@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeAlias
 
 import jax
@@ -53,12 +52,7 @@ class Budget:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self._process.end()
             self._process = None
@@ -163,8 +157,7 @@ class XlaProcess:
 
     def end(self) -> None:
         """Ends the process, whatever it does."""
-        error = KeyboardInterrupt()
-        self.runtime.__exit__(type(error), error, None)
+        self.runtime.stop(at_once=True)
         self._folder.cleanup()
 
     def file(self, array: np.ndarray) -> _File:

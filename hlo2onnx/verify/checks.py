@@ -242,7 +242,7 @@ class LoopChecks:
 
 
 def numbers_of(scope: Scope, trip: int | None) -> dict[str, np.ndarray]:
-    """The number of the trip, and for a Loop the condition: inputs of a body."""
+    """The trip number, and for a Loop the condition: inputs of a body."""
     if trip is None or scope.owner is None or scope.owner.op_type not in ("Loop", "Scan"):
         return {}
     if scope.owner.op_type == "Scan":

@@ -9,7 +9,6 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from hlo2onnx.verify.coverage import Coverage
 from hlo2onnx.verify.element_kinds import in_f64
 from hlo2onnx.verify.f64_reference import is_evaluation_of
 from hlo2onnx.verify.page import fragment, page, save_page
@@ -86,7 +85,7 @@ class Comparison:
         if self.remark and self.ok:
             text += f" ({self.remark})"
         if self.unjudged:
-            text = f"cannot be judged: depends on the choice of {self.unjudged}"
+            text = f"cannot be judged: it depends on the choice of {self.unjudged}"
         return text + (f", {self.nonfinite} NaN/inf disagree" if self.nonfinite else "")
 
 
@@ -261,13 +260,48 @@ def _ordered(bits: np.ndarray) -> np.ndarray:
     return np.where(bits < 0, lowest - bits, bits)
 
 
+SHOWN = 6
+"""Limit of the sides in the text."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The sides of guards that some inputs have reached.
+
+    A guard is an op that treats some values in another way: a branch, a clamp, an index out of
+    range, a division by 0. Each of its sides counts.
+
+    Attributes:
+        reached: Count of the sides that were reached.
+        total: Count of all sides.
+        missed: The others: op, side and source line.
+        unobserved: Count of guards that cannot be observed, such as those in the comparator of a
+            sort.
+    """
+
+    reached: int
+    total: int
+    missed: tuple[str, ...] = ()
+    unobserved: int = 0
+
+    def __str__(self) -> str:
+        text = f"guards reached {self.reached} of {self.total}"
+        if self.missed:
+            more = len(self.missed) - SHOWN
+            rest = [f"{more} more"] if more > 0 else []
+            text += f". No sample reaches {'; '.join([*self.missed[:SHOWN], *rest])}"
+        if self.unobserved:
+            text += f" ({self.unobserved} in regions are not observed)"
+        return text
+
+
 @dataclass(frozen=True)
 class Verification:
     """The outcome of `OnnxProgram.verify`.
 
     Attributes:
         optimized: One comparison per output, with the runtime's graph optimization.
-        plain: The same without it; empty if the runtime cannot be told.
+        plain: The same without it; empty if the runtime has no switch for it.
         notes: Notes for the user (the two runs disagree, inputs were random, ...).
         coverage: The guards that the inputs have reached; None if that is unknown.
         samples: Count of inputs. Each comparison is that of the worst one.
@@ -303,7 +337,7 @@ class Verification:
 
     @property
     def says_little(self) -> list[Comparison]:
-        """The outputs that agree, and that vary too little to tell much by it."""
+        """The outputs that agree, but vary too little to prove much."""
         return [item for item in self.comparisons if item.ok and item.says_little]
 
     @property
@@ -330,21 +364,20 @@ class Verification:
         `OnnxProgram.save_report` writes them with the graph.
 
         Raises:
-            UsageError: The path is no file, or its folder does not exist.
+            UsageError: The path is not a file, or its folder does not exist.
             WriteError: The file cannot be written.
         """
-        from hlo2onnx.verify.sections import verification_section
+        from hlo2onnx.verify.program_page import verification_section
 
         save_page(path, page("Verification", "<h1>Verification</h1>", verification_section(self)))
 
     def _repr_html_(self) -> str:
-        from hlo2onnx.verify.sections import verification_section
+        from hlo2onnx.verify.program_page import verification_section
 
         return fragment(verification_section(self))
 
     def __str__(self) -> str:
-        head = f"{'output':<28} {'run':<9} {'max abs':>9} {'max rel':>9} {'ULP':>9}  verdict"
-        lines = [head]
+        lines = [f"{'output':<28} {'run':<9} {'max abs':>9} {'max rel':>9} {'ULP':>9}  verdict"]
         for label, items in self.runs:
             lines += [_row(item, label) for item in items]
         if self.runtime:

@@ -33,7 +33,7 @@ class Group:
         name: What is shown.
         parent: Place of the group around it; -1 for the whole graph.
         kind: "scope", "body", "function", "part" or "ports".
-        owner: Place of the node with this body; -1 if it is no body.
+        owner: Place of the node with this body; -1 if it is not a body.
     """
 
     name: str

@@ -40,7 +40,7 @@ def sides_of(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
     """The sides of an op, without those of branches.
 
     Args:
-        flows: The flows of its operands. A side that depends on no input is no guard.
+        flows: The flows of its operands. A side that depends on no input is not a guard.
     """
     of_indices = [
         side

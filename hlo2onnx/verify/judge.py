@@ -33,12 +33,12 @@ Runs = list[list[Comparison]]
 _ENOUGH = 2
 """After this many trials that differ, the others are only compared: the verdict is known."""
 _LEAST = 2
-"""Count of runs in any time."""
+"""Runs that are made however long they take."""
 _SECONDS = 10.0
-"""Least limit of the time in which the model runs on inputs that are made."""
+"""The smallest time limit of the model on generated inputs."""
 _SHARE = 2.0
 """The same, relative to the time for these inputs and XLA's results."""
-_AMPLIFIED = "the program amplifies rounding: XLA's result moves as much"
+_AMPLIFIED = "the program amplifies rounding: XLA's result changes as much"
 _AT_STEP = "floats are at the step to the next integer"
 
 
@@ -114,7 +114,7 @@ class Judge:
             notes.append(f"{count} samples with NaN are left out: the model may ignore NaN")
         found = self._judged(candidate, trials, policy, self._seconds)
         if len(found) < len(trials):
-            notes.append(f"{len(found)} of these samples ran: the model takes long")
+            notes.append(f"{len(found)} of these samples ran: the model is slow")
             trials = trials[: len(found)]
         bad = [index for index, runs in enumerate(found) if not _all_ok(*runs)]
         if policy == "keep" and bad:

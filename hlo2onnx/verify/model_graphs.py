@@ -183,7 +183,7 @@ _AXES = ("scan_input_axes", "scan_input_directions")
 
 
 def trip_name(body: str) -> str:
-    """The name of the number of the trip, in the body of a Scan."""
+    """The name of the trip number, in the body of a Scan."""
     return f"{body}{TRIP}"
 
 

@@ -15,6 +15,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from hlo2onnx.errors import NotInstalledError
 from hlo2onnx.report import versions_text
 from hlo2onnx.runtime.paths import output_file, writing
 
@@ -186,7 +187,7 @@ def save_page(path: str | Path, text: str) -> None:
     """Writes a page.
 
     Raises:
-        UsageError: The path is no file, or its folder does not exist.
+        UsageError: The path is not a file, or its folder does not exist.
         WriteError: The file cannot be written.
     """
     path = output_file(path, "report.html")
@@ -201,11 +202,16 @@ def filled(template: str, **parts: str) -> str:
 
 def _scripts(graph: object) -> str:
     data = f'<script type="application/json" id="graph-data">{json_for_script(graph)}</script>'
-    libraries = [
-        f"/* {name}\n{asset(f'vendor/{name}.LICENSE')}*/\n"
-        + _SOURCE_MAP.sub("", asset(f"vendor/{name}.min.js"))
-        for name in VENDORED
-    ]
+    try:
+        libraries = [
+            f"/* {name}\n{asset(f'vendor/{name}.LICENSE')}*/\n"
+            + _SOURCE_MAP.sub("", asset(f"vendor/{name}.min.js"))
+            for name in VENDORED
+        ]
+    except FileNotFoundError as error:
+        raise NotInstalledError(
+            "the libraries that draw graphs are not installed: pip install 'hlo2onnx[report]'"
+        ) from error
     own = [asset(f"{name}.js") for name in _SCRIPTS]
     return data + "".join(f"\n<script>{text}</script>" for text in (*libraries, *own))
 

@@ -135,8 +135,8 @@ def trip_of(point: Point, loop: Path, around: Mapping[Path, int]) -> int | str |
         around: The current trips of the loops around it.
 
     Returns:
-        The number of the trip if the loop is unrolled, `STACKED` if the value has all trips, "any"
-        if the model has the loop. None if the point belongs to other trips of the loops around.
+        The trip number if the loop is unrolled, `STACKED` if the value has all trips, "any" if the
+        model has the loop. None if the point belongs to other trips of the loops around.
     """
     found: int | str = "any"
     for path, trip in point.held.trips:

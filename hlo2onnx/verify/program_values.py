@@ -42,7 +42,7 @@ class BlockValues:
         results: Results of ops, by path.
         operands: Operands and captured values of ops, by path.
         returned: What the block returns.
-        trip: The number of the trip, if it is the body of a loop.
+        trip: The trip number, if it is the body of a loop.
     """
 
     arguments: Arrays

@@ -17,7 +17,7 @@ from hlo2onnx.frontend.mlir.functions import large_constants_as_arguments, make_
 from hlo2onnx.frontend.mlir.passes import flatten_results, replace_calls
 from hlo2onnx.frontend.mlir.quantization import is_quantized, quantized_to_math
 from hlo2onnx.frontend.mlir.types import numpy_type
-from hlo2onnx.frontend.mlir.values import operations_of
+from hlo2onnx.frontend.mlir.values import module_bytecode, operations_of
 from hlo2onnx.frontend.source import Source, find_function
 from hlo2onnx.frontend.specialize import lowered_at, specialized, symbols_of
 from hlo2onnx.runtime.calling import extents_of
@@ -30,7 +30,7 @@ from hlo2onnx.verify.inputs import private_generator
 from hlo2onnx.verify.reference_with_factors import OpenReference, has_decompositions
 from hlo2onnx.verify.rounding import keep_half_weights, move_steps, round_constants, round_otherwise
 from hlo2onnx.verify.sensitivity import Run
-from hlo2onnx.verify.xla import XlaProgram, XlaRun, module_bytecode, require_known_types
+from hlo2onnx.verify.xla import XlaProgram, XlaRun, require_known_types
 
 
 class Reference:

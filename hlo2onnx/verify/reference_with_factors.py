@@ -18,11 +18,17 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.frontend.mlir.functions import functions_of, inline_calls, return_values
 from hlo2onnx.frontend.mlir.types import element_type, numpy_type, shape_of
-from hlo2onnx.frontend.mlir.values import MlirValue, operations_in, operations_of, returned_by
+from hlo2onnx.frontend.mlir.values import (
+    MlirValue,
+    module_bytecode,
+    operations_in,
+    operations_of,
+    returned_by,
+)
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.through_jax import function_of
 from hlo2onnx.verify.decompositions import Decomposition, decomposition_of
-from hlo2onnx.verify.xla import Compile, XlaProgram, module_bytecode
+from hlo2onnx.verify.xla import Compile, XlaProgram
 
 Results = Mapping[str, np.ndarray]
 

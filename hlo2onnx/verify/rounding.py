@@ -69,7 +69,7 @@ def keep_half_weights(module: ir.Operation, inputs: Collection[int]) -> None:
     The evaluation in f64 converts nothing to narrower types. The model stores rounded weights.
 
     Args:
-        inputs: Positions of the arguments of `main` that are no weights.
+        inputs: Positions of the arguments of `main` that are not weights.
     """
     with module.context, ir.Location.unknown():
         for operation in list(operations_of(module)):

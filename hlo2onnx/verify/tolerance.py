@@ -21,7 +21,7 @@ class Tolerance:
     Attributes:
         relative: Error relative to each element.
         absolute: Error relative to the largest finite magnitude of the output (its scale).
-        fixed: Error that depends on nothing.
+        fixed: Constant error.
     """
 
     relative: float
@@ -47,8 +47,8 @@ TOLERANCES: dict[str, Tolerance] = {
     "float16": Tolerance(2e-3, 1e-3),
     "bfloat16": Tolerance(1.6e-2, 8e-3),
 }
-"""By name. Narrower floats have one unit in the last place, and half of it. Other types (integers,
-bool) must be equal."""
+"""By name. Narrower floats may differ by one unit in the last place, and half of it. Other types
+(integers, bool) must be equal."""
 
 
 def tolerance_of(dtype: np.dtype) -> Tolerance | None:
@@ -105,7 +105,7 @@ def _within(arrays: Sequence[np.ndarray]) -> float:
 
 
 def _between(arrays: Sequence[np.ndarray]) -> float:
-    """The largest difference of an element from itself in the first trial."""
+    """The largest difference of an element between a trial and the first one."""
     found = 0.0
     for array in arrays[1:]:
         if array.shape == arrays[0].shape:

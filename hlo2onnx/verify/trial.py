@@ -21,7 +21,8 @@ from hlo2onnx.frontend.specialize import symbols_of
 from hlo2onnx.ir.dims import evaluate, is_positive
 from hlo2onnx.runtime.calling import extents_of
 from hlo2onnx.verify.budget import XLA
-from hlo2onnx.verify.coverage import Coverage, Probe
+from hlo2onnx.verify.compare import Coverage
+from hlo2onnx.verify.coverage import TRIPS, Probe
 from hlo2onnx.verify.element_kinds import is_float
 from hlo2onnx.verify.inputs import (
     COLUMNS,
@@ -35,7 +36,6 @@ from hlo2onnx.verify.inputs import (
     private_generator,
     random_array,
 )
-from hlo2onnx.verify.instrument import TRIPS
 from hlo2onnx.verify.reference import Reference
 from hlo2onnx.verify.roles import Role
 from hlo2onnx.verify.settings import Sizes

@@ -49,10 +49,6 @@ class Verified(CallableProgram):
     def _source(self) -> Source:
         raise NotImplementedError
 
-    def _serialized(self) -> AbstractContextManager[bytes | str]:
-        """The serialized model, or its path."""
-        raise NotImplementedError
-
     def verify(
         self,
         *args: PyTree,
@@ -168,7 +164,7 @@ class Verified(CallableProgram):
             command: The command that makes the report.
 
         Raises:
-            UsageError: The path is no file, or its folder does not exist.
+            UsageError: The path is not a file, or its folder does not exist.
             WriteError: The file cannot be written.
         """
         from hlo2onnx.verify.page import save_page
@@ -183,6 +179,37 @@ class Verified(CallableProgram):
             command=command,
         )
         save_page(path, text)
+
+    def save_node_data(
+        self,
+        folder: str | Path,
+        *,
+        verification: Verification | None = None,
+        profile: Profile | None = None,
+        errors: Mapping[str, float] | None = None,
+    ) -> list[Path]:
+        """Writes what is known of the nodes for Model Explorer, as its custom node data.
+
+        Model Explorer reads one data set from a file. `errors.json` has relative errors,
+        `times.json` milliseconds in one run, and `rules.json` the rewrite rules that led to each
+        node. A loaded or pickled program does not know its rules.
+
+        Args:
+            folder: The folder for the files. It may not exist yet.
+            verification, profile, errors: As for `save_report`.
+
+        Returns:
+            The paths of the files. Data sets without any node are left out.
+
+        Raises:
+            UsageError: The path is that of a file.
+            WriteError: A file cannot be written.
+        """
+        from hlo2onnx.verify.node_data import save_node_data
+        from hlo2onnx.verify.program_page import errors_of, times_of
+
+        known = errors_of(errors or {}, verification)
+        return save_node_data(self.model, folder, times_of(profile), known)
 
     def _repr_html_(self) -> str:
         from hlo2onnx.verify.program_page import program_fragment

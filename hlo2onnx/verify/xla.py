@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TypeAlias
@@ -37,7 +36,7 @@ def require_known_types(module_operation: ir.Operation) -> None:
     """
     for mlir_type in {value.type for value in values_of(module_operation)}:
         if is_tensor(mlir_type) and (element := element_type(mlir_type)) not in COMPILED_TYPES:
-            raise VerificationError(f"XLA has no element type {element}: it cannot be the judge")
+            raise VerificationError(f"XLA has no element type {element}, so there is no reference")
 
 
 class XlaProgram:
@@ -108,10 +107,3 @@ def _on_device(array: np.ndarray, device: jax.Device) -> jax.Array:
     # Without x64 device_put would narrow 64-bit arguments.
     with jax.enable_x64(True):
         return jax.device_put(array, device)
-
-
-def module_bytecode(operation: ir.Operation) -> bytes:
-    """MLIR bytecode of a module operation."""
-    stream = io.BytesIO()
-    operation.write_bytecode(stream)
-    return stream.getvalue()

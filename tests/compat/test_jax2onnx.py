@@ -245,8 +245,8 @@ def test_notes_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"fn": 3}, "fn=3 is no function"),
-    ({"inputs": 3}, "inputs=3 is no list"),
+    ({"fn": 3}, "fn=3 is not a function"),
+    ({"inputs": 3}, "inputs=3 is not a list"),
     ({"inputs": ("B", 3)}, r"inputs\[0\] is 'B': give a shape"),
     ({"inputs": [(2,), 3]}, r"inputs\[1\] is 3: give a shape"),
     ({"inputs": [(None, 3)]}, r"inputs\[0\] has the dimension None: give a number, or a name"),

@@ -39,6 +39,9 @@ END = "-- end of a block --"
 CODE = [page for page in PAGES if any(block.language == "python" for block in blocks_of(page))]
 QUICK = {"README.md"}
 
+PUBLISHED = "https://github.com/hlo2onnx/hlo2onnx/blob/main/"
+"""Where pages are that the README names. An index of packages shows it without this repository."""
+
 
 def parameters() -> list[object]:
     return [
@@ -156,11 +159,12 @@ def check_output(block: Block, printed: str, blocks: list[Block], page: Path) ->
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
-    for link in re.findall(r"\]\(([^)\s]+)\)", prose):
-        if "://" in link:
+    for link in re.findall(r"(?:\]\(|^\[[\w-]+\]: )([^)\s]+)", prose, re.MULTILINE):
+        own = link.removeprefix(PUBLISHED)
+        if "://" in own:
             continue
-        name, _, heading = link.partition("#")
-        target = page.parent / name if name else page
+        name, _, heading = own.partition("#")
+        target = (page.parent if own == link else ROOT) / name if name else page
         assert target.exists(), f"{name_of(page)}: {link}"
         if heading and target.suffix == ".md":
             assert heading in anchors_of(target), f"{name_of(page)}: {link}"

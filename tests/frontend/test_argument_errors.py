@@ -119,7 +119,7 @@ def test_static_texts_are_no_shapes() -> None:
     [
         ("b", r"x\['a'\] for an array, and it is the text 'b'.*\n  next .*\"float32\[b\]\""),
         ("int32[b; 4]", r"x\['a'\] is the text 'int32\[b; 4\]'.*\n  next .*\"b, 4\""),
-        ("float32[-1]", r"x\['a'\] is the text .*no extent"),
+        ("float32[-1]", r"x\['a'\] is the text .*not an extent"),
     ],
 )
 def test_texts_that_are_no_shapes(text: str, message: str) -> None:

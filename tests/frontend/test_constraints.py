@@ -61,9 +61,9 @@ def test_loaded_with_its_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("constraints", "message"),
     [
-        ("s < 8", r"has 's < 8', which is no constraint.*\n  next .*\"s <= 64\" \(not s < 65\)"),
-        ("s <= ", "has 's <= ', which is no constraint"),
-        ("s <= 6.5", "which is no constraint.*6.5"),
+        ("s < 8", r"has 's < 8', which is not a constraint.*\n  next .*\"s <= 64\" \(not s < 65\)"),
+        ("s <= ", "has 's <= ', which is not a constraint"),
+        ("s <= 6.5", "which is not a constraint.*6.5"),
         (["s <= 8", "q <= 3"], "has 'q <= 3', but no dimension is named q: the free .* are s"),
         (3, "constraints=3 is neither a text nor a list of texts"),
     ],

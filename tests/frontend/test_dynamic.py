@@ -75,7 +75,7 @@ def test_constraints_are_noted() -> None:
     spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b", scope=scope), jnp.float32)
     program = hlo2onnx.translate(jax.export.export(jax.jit(lambda x: x[:8]))(spec))
     (note,) = program.report.notes
-    assert note == "the program asserts, and the model does not: b >= 8"
+    assert note == "the model leaves out an assertion of the program: b >= 8"
 
 
 def test_specialized() -> None:

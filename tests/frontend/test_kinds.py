@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from processes import run_python
 import hlo2onnx
 from hlo2onnx.frontend.load import load
 from hlo2onnx.frontend.mlir.context import new_context, parse_module
+from hlo2onnx.frontend.mlir.values import module_bytecode
 
 X = np.array([1.0, -2.0, 0.5], np.float32)
 PARAMS = {"w": np.float32(2.0), "b": np.array([1.0, 2.0, 3.0], np.float32)}
@@ -37,9 +37,7 @@ TEXT = LOWERED.as_text(debug_info=True)
 
 
 def _bytecode(module: Any) -> bytes:
-    stream = io.BytesIO()
-    module.operation.write_bytecode(stream)
-    return stream.getvalue()
+    return module_bytecode(module.operation)
 
 
 def _vhlo_text() -> str:

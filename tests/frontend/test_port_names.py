@@ -139,4 +139,4 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     assert "1 names for 2 inputs: arg0, arg1" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([*command, "arg0=a,b"])
-    assert "new names with and without old ones" in capsys.readouterr().err
+    assert "mixes new names with pairs OLD=NEW" in capsys.readouterr().err

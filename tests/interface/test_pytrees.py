@@ -113,7 +113,7 @@ def _is_one_leaf(tree: Any) -> bool:
 )
 def test_nodes_of_a_damaged_file(node: Any) -> None:
     for read in (flattener, lambda item: builder(item, {})):
-        with pytest.raises(LoadError, match="which is no pytree"):
+        with pytest.raises(LoadError, match="not a pytree"):
             read(node)
 
 

@@ -11,7 +11,7 @@ from hlo2onnx.lowering.registry import load_handlers, registry
 
 @pytest.fixture(autouse=True)
 def _registry_restored() -> Iterator[None]:
-    before = load_handlers().copy()
+    before = load_handlers().with_own(())
     yield
     registry.become(before)
     load_handlers.cache_clear()

@@ -22,7 +22,7 @@ from jax.lax import linalg
 from matrices import REAL, like_jax, matrix
 
 import hlo2onnx
-from dialect_handlers.custom_calls.lapack.reductions import hessenberg_results as reduction
+from dialect_handlers.custom_calls.lapack.factorizations import hessenberg_results as reduction
 
 pytestmark = pytest.mark.wide
 

@@ -23,8 +23,9 @@ from hlo2onnx.frontend.mlir.context import parse_module
 from hlo2onnx.frontend.mlir.passes import run_pipeline
 from hlo2onnx.frontend.mlir.quantization import Quantization, parse_quantization
 from hlo2onnx.frontend.mlir.types import numpy_type
+from hlo2onnx.frontend.mlir.values import module_bytecode
 from hlo2onnx.runtime.sessions import OrtProgram
-from hlo2onnx.verify.xla import XlaProgram, module_bytecode
+from hlo2onnx.verify.xla import XlaProgram
 
 ELEMENTS = [
     element(),

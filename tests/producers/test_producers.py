@@ -6,7 +6,6 @@ the style of a producer.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from jaxlib.mlir.dialects import stablehlo
 import hlo2onnx
 from hlo2onnx.frontend.mlir.context import parse_module
 from hlo2onnx.frontend.mlir.passes import EXPAND_CHLO, run_pipeline
+from hlo2onnx.frontend.mlir.values import module_bytecode
 
 FILES = {file.stem: file for file in sorted(Path(__file__).parent.glob("*.mlir"))}
 FUNCTIONS = dict.fromkeys(FILES) | {"functions": "encode"}
@@ -214,9 +214,7 @@ func.func @main(%x: tensor<?xf32>) -> index {
 
 
 def _bytecode(module: Any, version: str) -> bytes:
-    stream = io.BytesIO()
-    module.operation.write_bytecode(stream)
-    return stream.getvalue()
+    return module_bytecode(module.operation)
 
 
 def _artifact(module: Any, version: str) -> bytes:

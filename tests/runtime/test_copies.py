@@ -106,12 +106,12 @@ def test_a_session_of_your_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("providers", "message"),
     [
-        ("CPUExecutionProvider", "is no list of names"),
-        ([], "is no list of names"),
+        ("CPUExecutionProvider", "is not a list of names"),
+        ([], "is not a list of names"),
         (["CudaExecutionProvider"], "names 'CudaExecutionProvider'; this build .* has .*CPU"),
         ([("NoExecutionProvider", {})], "names 'NoExecutionProvider'"),
-        ([3], "holds 3, which is no name or pair of a name and options"),
-        ([("CPUExecutionProvider", 3)], "which is no name or pair"),
+        ([3], "holds 3, which is not a name or pair of a name and options"),
+        ([("CPUExecutionProvider", 3)], "which is not a name or pair"),
     ],
 )
 def test_providers_that_do_not_exist(providers: Any, message: str, tmp_path: Path) -> None:

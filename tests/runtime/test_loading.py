@@ -371,7 +371,7 @@ print(sorted(heavy & names))
 
 @pytest.mark.wide
 def test_where_nothing_else_is_installed(tmp_path: Path) -> None:
-    """A folder with numpy, ONNX Runtime and hlo2onnx alone, as of `pip install --no-deps`."""
+    """A folder with numpy, ONNX Runtime and hlo2onnx alone, as with hlo2onnx-runtime."""
     _dynamic(tmp_path)
     site = tmp_path / "site"
     site.mkdir()

@@ -15,7 +15,7 @@ import pytest
 import hlo2onnx
 from hlo2onnx.cli import main
 from hlo2onnx.runtime.profiling import measure
-from hlo2onnx.runtime.profiling.events import Measured, measured, runs_of, spread, without_profiler
+from hlo2onnx.runtime.profiling.measure import Measured, measured, runs_of, spread, without_profiler
 from hlo2onnx.runtime.profiling.optimized_nodes import ModelNode, Origins
 from hlo2onnx.runtime.profiling.results import Profile, Spread, flame
 from hlo2onnx.runtime.sessions import OrtProgram

@@ -1,4 +1,4 @@
-"""`save(strip=True)` and `--strip`: no metadata and no doc strings in the file."""
+"""`save(strip=True)` and `--strip`: no metadata of ours and no doc strings in the file."""
 
 from __future__ import annotations
 

@@ -175,22 +175,22 @@ def test_a_model_for_it(tmp_path: Path) -> None:
 
 MALFORMED = [
     ("{", "this is not JSON: "),
-    ([1], "a table is an object, not list"),
-    ({"extends": "ort-cpu", "op": {}}, "there is no key op; did you mean ops?"),
+    ([1], "a table must be a JSON object, not list"),
+    ({"extends": "ort-cpu", "op": {}}, "unknown key op; did you mean ops?"),
     ({"max_opset": 21}, "it lacks min_opset, max_ir_version, ops, pairs; give them, or the target"),
     ({"extends": "tpu"}, "unknown target 'tpu'"),
     ({"extends": 3}, "extends is 3, not a text"),
     ({"extends": "ort-cpu", "max_opset": True}, "max_opset is true, not a whole number"),
     ({"extends": "ort-cpu", "naive_sums": 1}, "naive_sums is 1, not true or false"),
-    ({"extends": "ort-cpu", "slow_rn": True}, "there is no key slow_rn; did you mean slow_rnn?"),
+    ({"extends": "ort-cpu", "slow_rn": True}, "unknown key slow_rn; did you mean slow_rnn?"),
     ({"extends": "ort-cpu", "costs": 3}, "costs is 3, not an object"),
     (
         {"extends": "ort-cpu", "costs": {"unroled_nodes": 3}},
-        "costs: there is no cost unroled_nodes; did you mean unrolled_nodes?",
+        "unknown cost unroled_nodes; did you mean unrolled_nodes?",
     ),
     (
         {"extends": "ort-cpu", "costs": {"dft_stage": -1}},
-        "costs: dft_stage is -1, not a whole number from 0 on",
+        "costs: dft_stage is -1, not a whole number of at least 0",
     ),
     ({**WHOLE, "costs": {"dft_stage": 1.5}}, "costs: dft_stage is 1.5, not a whole number"),
     ({"extends": "ort-cpu", "ops": []}, "ops is [], not an object"),
@@ -202,13 +202,13 @@ MALFORMED = [
     ),
     ({**WHOLE, "ops": {"Ad": {}}}, "ops: ONNX has no operator Ad; did you mean "),
     ({**WHOLE, "ops": {"Add.C": {}}}, "ops: Add has no input C"),
-    ({**WHOLE, "pairs": {"Add": {}}}, "pairs: Add is none of Attention"),
+    ({**WHOLE, "pairs": {"Add": {}}}, "pairs: Add is not one of Attention"),
     ({**WHOLE, "ops": {"Add": ["f32"]}}, 'ops: Add: ["f32"] is not an object'),
-    ({**WHOLE, "ops": {"Add": {"all": "f32"}}}, "ops: Add: 'all' are no opsets; write them as"),
-    ({**WHOLE, "ops": {"Add": {"18": ["f32"]}}}, "ops: Add: ['f32'] are no element types"),
-    ({**WHOLE, "ops": {"Add": {"18": "f32 float"}}}, "ops: Add: there is no element type float;"),
-    ({**WHOLE, "pairs": {"Cast": {"x": {}}}}, "pairs: Cast: there is no element type x;"),
-    ({**WHOLE, "pairs": {"Cast": {"f32": {"18": "y"}}}}, "pairs: Cast: f32: there is no element"),
+    ({**WHOLE, "ops": {"Add": {"all": "f32"}}}, "ops: Add: 'all' is not a list of opsets"),
+    ({**WHOLE, "ops": {"Add": {"18": ["f32"]}}}, "ops: Add: ['f32'] is not a text of types"),
+    ({**WHOLE, "ops": {"Add": {"18": "f32 float"}}}, "ops: Add: unknown element type float;"),
+    ({**WHOLE, "pairs": {"Cast": {"x": {}}}}, "pairs: Cast: unknown element type x;"),
+    ({**WHOLE, "pairs": {"Cast": {"f32": {"18": "y"}}}}, "pairs: Cast: f32: unknown element"),
     ({**WHOLE, "skipped": {"why": 1}}, "skipped: why: 1 is not a text"),
 ]
 
@@ -227,7 +227,7 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
         UsageError, match=r"target nowhere\.json: the file cannot be read: .*No such"
     ):
         translate(PROGRAM, target="nowhere.json")
-    with pytest.raises(UsageError, match=r"'onnx' is the plain standard; give the file another"):
+    with pytest.raises(UsageError, match=r"'onnx' is the target of the standard; rename"):
         translate(PROGRAM, target=written(tmp_path, {"extends": "ort-cpu"}, "onnx.json"))
     (tmp_path / "x.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="the file cannot be read: "):

@@ -265,7 +265,7 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
     for path, why in (
         (tmp_path / "missing.onnx", "no such file: .*missing.onnx"),
         (tmp_path, "cannot read .*: Is a directory"),
-        (tmp_path / "text.onnx", "text.onnx is no ONNX model"),
+        (tmp_path / "text.onnx", "text.onnx is not an ONNX model"),
     ):
         with pytest.raises(hlo2onnx.LoadError, match=why):
             hlo2onnx.bisect(jnp.sin, path, X)

@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 
 import hlo2onnx
-from hlo2onnx.verify.coverage import Coverage
+from hlo2onnx.verify.compare import Coverage
 
 X = np.ones(3, np.float32)
 

@@ -103,5 +103,5 @@ def test_slow_models_run_on_few_samples(monkeypatch: pytest.MonkeyPatch) -> None
     found = program.verify()
     assert found.ok
     assert found.samples == 2
-    assert "note     2 of these samples ran: the model takes long" in str(found)
+    assert "note     2 of these samples ran: the model is slow" in str(found)
     assert program.verify(samples=5).samples == 5

@@ -27,7 +27,8 @@ def test_xla_compiles_known_types() -> None:
     out = run_python(
         """
         from hlo2onnx.frontend.mlir.context import parse_module
-        from hlo2onnx.verify.xla import COMPILED_TYPES, XlaProgram, module_bytecode
+        from hlo2onnx.frontend.mlir.values import module_bytecode
+        from hlo2onnx.verify.xla import COMPILED_TYPES, XlaProgram
 
         VALUES = {"i1": "true", "complex<f32>": "(1.0, 0.0)", "complex<f64>": "(1.0, 0.0)"}
         for element in sorted(COMPILED_TYPES):

@@ -4,7 +4,7 @@
     python -m tools.zoo --make-env DIR             makes the environments, with pip
     python -m tools.zoo --envs DIR                 runs every program
     python -m tools.zoo --envs DIR 'brax*' mctx_muzero
-    python -m tools.zoo --envs DIR --times --write     ... and times them, and writes docs/zoo.md
+    python -m tools.zoo --envs DIR --times --write     ... times them, writes docs/zoo.md, draws
     python -m tools.zoo --sample --make-env DIR    only the programs of the wide tests
 
 Each program runs in its own process, with random weights. The exit code is 0 if all gave XLA's
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     results = []
     for item in chosen:
         python = given.envs / environment_of(item).name / "bin" / "python"
-        result = run_one(python, item.name, given.times)
+        result = run_one(python, item.name, given.times, drawn=given.write)
         results.append(result)
         print(line(item, result), flush=True)
         if given.write:
@@ -86,7 +86,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--envs", type=Path, metavar="DIR", help="run the programs in the environments made there")
     add("--sample", action="store_true", help="only the programs of the wide tests")
     add("--times", action="store_true", help="time the programs in ONNX Runtime and in XLA")
-    add("--write", action="store_true", help="write docs/zoo.md and docs/zoo.json")
+    add("--write", action="store_true", help="write docs/zoo.md and docs/zoo.json, and draw")
     return parser.parse_args(argv)
 
 

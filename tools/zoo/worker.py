@@ -1,7 +1,8 @@
 """Translates, verifies and times one program in the environment that has its package.
 
-As a command it does so: the arguments are its name, a path, and perhaps --times. The path is that
-of a JSON file. It is written before each stage, so it names the stage that ended the process.
+As a command it does so: the arguments are its name, a path, and perhaps --times and --draw (its
+graph, into docs/images/zoo). The path is that of a JSON file. It is written before each stage, so
+it names the stage that ended the process.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 from tools import result_of
 from tools.bench.timing import THREADS, medians
+from tools.site.drawing import draw
 from tools.zoo.program import load_all, lowered
 
 SECONDS = 600
@@ -60,9 +62,11 @@ class Result:
     xla: float = 0.0
 
 
-def run_one(python: Path, name: str, timed: bool, seconds: float = SECONDS) -> Result:
-    """Translates, verifies and perhaps times a program in the given interpreter."""
-    options = ["--times"] if timed else []
+def run_one(
+    python: Path, name: str, timed: bool, drawn: bool = False, seconds: float = SECONDS
+) -> Result:
+    """Translates, verifies and perhaps times and draws a program in the given interpreter."""
+    options = ["--times"] * timed + ["--draw"] * drawn
     found = result_of("tools.zoo.worker", name, options, seconds=seconds, python=python)
     data, problem, log = found
     result = Result(**(data or {"name": name}))
@@ -71,7 +75,7 @@ def run_one(python: Path, name: str, timed: bool, seconds: float = SECONDS) -> R
     return result
 
 
-def run(result: Result, path: Path, timed: bool) -> None:
+def run(result: Result, path: Path, timed: bool, drawn: bool) -> None:
     """Fills in the result, stage by stage."""
 
     def begin(stage: str) -> None:
@@ -91,6 +95,8 @@ def run(result: Result, path: Path, timed: bool) -> None:
     program = hlo2onnx.translate(source)
     result.seconds = time.perf_counter() - start
     result.nodes = program.report.nodes.total()
+    if drawn:
+        draw(result.name, program.model.graph)
     begin("verify")
     found = program.verify(*args)
     result.max_error = found.max_error
@@ -150,7 +156,7 @@ def main() -> None:
     name, path = sys.argv[1], Path(sys.argv[2])
     result = Result(name)
     try:
-        run(result, path, "--times" in sys.argv[3:])
+        run(result, path, "--times" in sys.argv[3:], "--draw" in sys.argv[3:])
     except Exception as error:  # noqa: BLE001
         traceback.print_exc()
         result.ok, result.error = False, f"{type(error).__name__}: {error}"

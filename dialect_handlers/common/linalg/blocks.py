@@ -252,8 +252,14 @@ def scaled(a: jax.Array) -> Pair:
     """
     parts = jnp.maximum(abs(a.real), abs(a.imag)) if jnp.iscomplexobj(a) else abs(a)
     largest = jnp.max(parts)
-    limits = jnp.finfo(a.dtype)
+    scale = moderating(largest)
+    return jnp.where(jnp.isfinite(largest), divided(a, scale), np.nan), scale
+
+
+def moderating(largest: jax.Array) -> jax.Array:
+    """What to divide matrices by whose largest elements these are, so that squares of elements
+    neither overflow nor underflow; 1 for all but extreme matrices."""
+    limits = jnp.finfo(largest.dtype)
     smallest = np.sqrt(limits.tiny) / limits.eps
     extreme = (largest < smallest) | (largest > 1 / smallest)
-    scale = jnp.where(extreme & (largest > 0), largest, 1)
-    return jnp.where(jnp.isfinite(largest), divided(a, scale), np.nan), scale
+    return jnp.where(extreme & (largest > 0), largest, 1)

@@ -60,7 +60,7 @@ def _tree(n: int) -> _Merges:
 
 
 def _level(n: int, half: int) -> _Merges:
-    """The merges of blocks of so many columns."""
+    """The merges of blocks of this many columns."""
     place = np.arange(1, n + 2, dtype=np.int32)
     middle_row = place // (2 * half) * (2 * half) + half
     merged = (place % (2 * half) != 0) & (place <= n) & (middle_row <= n)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg import jacobi, simultaneous, written_out
+from dialect_handlers.common.linalg import simultaneous, written_out
 from dialect_handlers.common.linalg.blocks import Pair, adjoint, over_batch, scaled
 from dialect_handlers.common.linalg.condensed_forms import tridiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
@@ -28,7 +28,7 @@ def eigh(a: jax.Array, *, lower: bool) -> Pair:
         infinities, unless n is 1.
     """
     if written_out.is_small(a, written_out.MOST) and a.shape[-1] > 1 and not jnp.iscomplexobj(a):
-        return jacobi.eigh(a, lower=lower)
+        return written_out.eigh(a, lower=lower)
     triangle = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
     a = triangle + adjoint(triangle) + jnp.where(np.eye(a.shape[-1], dtype=bool), a.real, 0)
 

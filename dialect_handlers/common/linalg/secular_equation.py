@@ -185,10 +185,6 @@ def _next(x: jax.Array) -> jax.Array:
     return jnp.concatenate([x[..., 1:], x[..., -1:]], -1)
 
 
-def _sum(x: jax.Array) -> jax.Array:
-    return jnp.sum(x, 1, keepdims=True)
-
-
 class _Search(NamedTuple):
     """The state of the iteration: roots relative to their origins, bounds, and which to improve."""
 

@@ -35,7 +35,7 @@ from dialect_handlers.common.linalg.blocks import (
 STEPS_PER_EIGENVALUE = 30
 """Two or so are usual."""
 EXCEPTIONAL = 10
-"""After so many steps without success, and again and again, the shifts are chosen otherwise."""
+"""After each such number of steps without convergence, exceptional shifts are used."""
 _REFLECTIONS = 16
 """In a window: more make its products longer, fewer make more windows."""
 _IN_A_TRIP = 4

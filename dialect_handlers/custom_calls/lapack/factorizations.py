@@ -1,12 +1,23 @@
-"""Factors of matrices: Cholesky, LU with partial pivoting, and QR."""
+"""Factors of matrices, reductions to few diagonals, and systems of equations."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from dialect_handlers.common.linalg.blocks import counted, diagonal, first_where
+from dialect_handlers.common.linalg.blocks import (
+    ADJOINT,
+    NO_TRANSPOSE,
+    TRANSPOSE,
+    adjoint,
+    counted,
+    diagonal,
+    first_where,
+    over_batch,
+)
 from dialect_handlers.common.linalg.cholesky import cholesky
+from dialect_handlers.common.linalg.condensed_forms import hessenberg, tridiagonalize
 from dialect_handlers.common.linalg.lu import exchanged, lu
 from dialect_handlers.common.linalg.qr import (
     multiply_by_q,
@@ -14,6 +25,8 @@ from dialect_handlers.common.linalg.qr import (
     product_of_reflections,
     qr,
 )
+from dialect_handlers.common.linalg.triangular import solve_triangular
+from dialect_handlers.common.linalg.tridiagonal import solve_perturbed, solve_tridiagonal
 from dialect_handlers.common.row_exchanges import note_order
 from dialect_handlers.custom_calls.lapack import gpu, lapack
 from hlo2onnx.errors import UnsupportedOp
@@ -23,6 +36,8 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
+
+# -- factors: Cholesky, LU with partial pivoting, and QR ----------------------------------------
 
 
 @handles_call(*lapack("potrf"), form="any")
@@ -148,3 +163,120 @@ def ormqr(em: Emitter, op: CustomCall, *, left: bool, transpose: bool) -> list[P
     """ormqr(reflections, taus, c) -> Q c or c Q, or the same with Q^H"""
     parts = map(em.parts, op.operands)
     return em.through_jax(multiply_by_q, *parts, left=left, adjoint_q=transpose)
+
+
+# -- reductions to Hessenberg and to tridiagonal form -------------------------------------------
+
+
+@handles_call(*lapack("gehrd"), form="any")
+def gehrd(em: Emitter, op: CustomCall, *, low: int, high: int) -> list[Parts]:
+    """gehrd(a) -> (H and the reflections, taus, info)"""
+    return em.through_jax(hessenberg_results, em.parts(op.operands[0]), low=low - 1, high=high)
+
+
+def hessenberg_results(
+    a: jax.Array, *, low: int, high: int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """LAPACK's gehrd of a [..., n, n]: H, and below it the vectors of the reflections; the n - 1
+    factors tau; and info, which is 0.
+
+    Args:
+        low, high: Rows and columns outside of low .. high - 1 are left out.
+    """
+    packed, tau = over_batch(lambda a: _packed(a, low, high), 2, a)
+    return packed, tau, jnp.zeros(a.shape[:-2], np.int32)
+
+
+def _packed(a: jax.Array, low: int, high: int) -> tuple[jax.Array, jax.Array]:
+    n = a.shape[0]
+    if n <= 1:
+        return a, jnp.zeros(0, a.dtype)
+    h, reflections = hessenberg(a, low, high)
+    v = jnp.pad(reflections.v.T, [(0, 0), (0, 1)])
+    return jnp.where(np.tri(n, k=-2, dtype=bool), v, h), reflections.tau
+
+
+@handles_call(
+    *lapack("trd", "ssy", "dsy", "che", "zhe"),
+    form="any",
+)
+def sytrd(em: Emitter, op: CustomCall, *, uplo: int) -> list[Parts]:
+    """sytrd(a) -> (the reflections around T, d, e, taus, info)"""
+    return em.through_jax(tridiagonal_results, em.parts(op.operands[0]), lower=uplo == ord("L"))
+
+
+@handles_call(
+    *gpu("solver_sytrd_ffi"),
+    form="any",
+)
+def solver_sytrd(em: Emitter, op: CustomCall, *, lower: bool) -> list[Parts]:
+    """sytrd(a) -> (the reflections around T, d, e, taus, info)"""
+    return em.through_jax(tridiagonal_results, em.parts(op.operands[0]), lower=lower)
+
+
+def tridiagonal_results(a: jax.Array, *, lower: bool) -> tuple[jax.Array, ...]:
+    """LAPACK's sytrd of a [..., n, n]: T and the vectors of the reflections in one triangle, with A
+    in the other; the real diagonal and off-diagonal of T; the n - 1 factors tau; and info, which
+    is 0."""
+    function = _lower if lower else _upper
+    return *over_batch(function, 2, a), jnp.zeros(a.shape[:-2], np.int32)
+
+
+def _lower(a: jax.Array) -> tuple[jax.Array, ...]:
+    n = a.shape[0]
+    below = jnp.tril(a, -1)
+    real = jnp.where(np.eye(n, dtype=bool), a.real, 0)
+    d, e, reflections = tridiagonalize(below + adjoint(below) + real)
+    v = jnp.pad(reflections.v.T, [(0, 0), (0, 1)])
+    triangle = jnp.diag(d) + jnp.diag(e, -1) + jnp.tril(v, -2)
+    return jnp.where(np.tri(n, dtype=bool), triangle, a), d, e, reflections.tau
+
+
+def _upper(a: jax.Array) -> tuple[jax.Array, ...]:
+    """With rows and columns in reverse order the upper triangle is the lower one."""
+    packed, d, e, tau = _lower(a[::-1, ::-1])
+    return packed[::-1, ::-1], d[::-1], e[::-1], tau[::-1]
+
+
+# -- triangular and tridiagonal systems ---------------------------------------------------------
+
+_TRANSPOSE = {"N": NO_TRANSPOSE, "T": TRANSPOSE, "C": ADJOINT}
+
+
+@handles_call(*lapack("trsm"), form="any")
+def trsm(
+    em: Emitter, op: CustomCall, *, side: int, uplo: int, trans_x: int, diag: int
+) -> list[Parts]:
+    """trsm(a, b) -> X with op(a) X = b, or X op(a) = b"""
+    a, b = (em.parts(operand) for operand in op.operands)
+    return em.through_jax(
+        solve_triangular,
+        a,
+        b,
+        left_side=chr(side) == "L",
+        lower=chr(uplo) == "L",
+        unit_diagonal=chr(diag) == "U",
+        transpose_a=_TRANSPOSE[chr(trans_x)],
+    )
+
+
+@handles_call(*lapack("gtsv"), form="any")
+def gtsv(em: Emitter, op: CustomCall) -> list[Parts]:
+    """gtsv(dl, d, du, b) -> (U instead of the diagonals, X, info)"""
+    return em.through_jax(solve_tridiagonal, *map(em.parts, op.operands))
+
+
+@handles_call("cusparse_gtsv2_ffi", "hipsparse_gtsv2_ffi", form="any")
+def gtsv2(em: Emitter, op: CustomCall) -> Parts:
+    """gtsv2(dl, d, du, b) -> X"""
+    return em.through_jax(solve_tridiagonal, *map(em.parts, op.operands))[3]
+
+
+@handles_call(
+    "tridiagonal_solve_perturbed_ffi",
+    *gpu("_tridiagonal_solve_perturbed"),
+    form="any",
+)
+def tridiagonal_solve_perturbed(em: Emitter, op: CustomCall) -> list[Parts]:
+    """tridiagonal_solve_perturbed(dl, d, du, b) -> X, also for a singular matrix"""
+    return em.through_jax(solve_perturbed, *map(em.parts, op.operands))

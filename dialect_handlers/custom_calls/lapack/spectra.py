@@ -13,7 +13,6 @@ from dialect_handlers.common.linalg.eig import eig
 from dialect_handlers.common.linalg.eigh import eigh
 from dialect_handlers.common.linalg.schur import schur
 from dialect_handlers.common.linalg.svd import singular_values, svd
-from dialect_handlers.common.nonunique_results import note_choices
 from dialect_handlers.custom_calls.lapack import gpu, lapack
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.values import shape_of
@@ -21,6 +20,20 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
+
+_CHOICES = {
+    "eigh": "eigenvectors are unique only up to a sign or phase, in the space of equal eigenvalues",
+    "eig": "eigenvectors are unique only up to a sign or phase, eigenvalues up to their order",
+    "svd": "singular vectors are unique only up to a sign or phase, in the space of equal values",
+    "schur": "Schur forms are unique only up to signs or phases and the order of the eigenvalues",
+}
+"""What is not unique in a decomposition: results of XLA may differ, and both are right."""
+
+
+def _note_choices(em: Emitter, of: Literal["eigh", "eig", "svd", "schur"]) -> None:
+    """Adds a note that results may differ from XLA's."""
+    em.report.note(f"{_CHOICES[of]}: XLA may choose others")
+
 
 _WANTED = ord("V")
 
@@ -43,7 +56,7 @@ def hybrid_eig(em: Emitter, op: CustomCall, *, left: bool, right: bool) -> list[
 
 
 def _eig(em: Emitter, op: CustomCall, *, left: bool, right: bool) -> list[Parts]:
-    note_choices(em, "eig")
+    _note_choices(em, "eig")
     return em.through_jax(eig_results, em.parts(op.operands[0]), left=left, right=right)
 
 
@@ -63,7 +76,7 @@ def eig_results(a: jax.Array, *, left: bool, right: bool) -> tuple[jax.Array, ..
 )
 def syevd(em: Emitter, op: CustomCall, *, uplo: int) -> list[Parts]:
     """syevd(a) -> (eigenvectors, eigenvalues, info)"""
-    note_choices(em, "eigh")
+    _note_choices(em, "eigh")
     return em.through_jax(eigh_results, em.parts(op.operands[0]), lower=uplo == ord("L"))
 
 
@@ -74,14 +87,14 @@ def syevd(em: Emitter, op: CustomCall, *, uplo: int) -> list[Parts]:
 )
 def solver_syevd(em: Emitter, op: CustomCall, *, lower: bool) -> list[Parts]:
     """syevd(a) -> (eigenvectors, eigenvalues, info)"""
-    note_choices(em, "eigh")
+    _note_choices(em, "eigh")
     return em.through_jax(eigh_results, em.parts(op.operands[0]), lower=lower)
 
 
 @handles_call("Eigh", form="any")
 def tpu_eigh(em: Emitter, op: CustomCall, *, backend_config: str) -> list[Parts]:
     """Eigh(a) -> (eigenvectors, eigenvalues); its config is "lower,sort,sweeps,tolerance" """
-    note_choices(em, "eigh")
+    _note_choices(em, "eigh")
     lower = backend_config.startswith("1")
     return em.through_jax(eigh, em.parts(op.operands[0]), lower=lower)
 
@@ -101,7 +114,7 @@ def gees(em: Emitter, op: CustomCall, *, mode: int, sort: int) -> list[Parts]:
             "it sorts eigenvalues by a function that is not part of the program",
             "use sort=None",
         )
-    note_choices(em, "schur")
+    _note_choices(em, "schur")
     return em.through_jax(schur_results, em.parts(op.operands[0]), vectors=mode == ord("V"))
 
 
@@ -164,7 +177,7 @@ def solver_gesvdj(em: Emitter, op: CustomCall, *, compute_uv: bool) -> list[Part
 
 def _svd(em: Emitter, op: CustomCall, vectors: Vectors) -> list[Parts]:
     if vectors != "none":
-        note_choices(em, "svd")
+        _note_choices(em, "svd")
     a = em.parts(op.operands[0])
     batch = shape_of(a[0])[:-2]
     matrices = (op.result_shape(index)[-2:] for index in (2, 3))

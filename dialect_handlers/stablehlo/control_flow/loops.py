@@ -1,8 +1,8 @@
 """while: Loop, in the simplest form for the program's loop.
 
-The body captures states that no trip changes. If the number of trips is known before the loop
-starts, there is no condition to evaluate. Counters are computed from Loop's iteration number. A
-buffer becomes a stacked output if each trip writes one row of it and nothing reads it meanwhile.
+The body captures states that no trip changes. If the trip count is known before the loop starts,
+there is no condition to evaluate. Counters are computed from Loop's iteration number. A buffer
+becomes a stacked output if each trip writes one row of it and nothing reads it meanwhile.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _conditional(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> l
 
 
 def _counted(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> list[Parts]:
-    """Loop with a number of trips and no condition."""
+    """Loop with a trip count and no condition."""
     trips = _trips(em, form, initial)
     elsewhere = form.invariants | form.counters.keys() | form.stacks.keys()
     carried = [k for k, parts in enumerate(initial) if parts and k not in elsewhere]

@@ -11,7 +11,13 @@ from jaxlib.mlir import ir
 from hlo2onnx.frontend.mlir.attributes import text_of
 from hlo2onnx.frontend.mlir.functions import CALLEES, functions_of
 from hlo2onnx.frontend.mlir.types import is_tensor
-from hlo2onnx.frontend.mlir.values import MlirValue, module_of, operations_in
+from hlo2onnx.frontend.mlir.values import (
+    MlirValue,
+    module_of,
+    operations_in,
+    operations_of,
+    values_of,
+)
 from hlo2onnx.ir.notes import ARGUMENTS, CALLEE, Path
 
 NAME = "hlo2onnx.block"
@@ -52,20 +58,9 @@ def operation_at(module: ir.Operation, function: str, path: Path) -> ir.Operatio
 
 def captured_by(operation: ir.Operation) -> list[MlirValue]:
     """The values from outside that the regions of an operation read, in order."""
-    inside: set[MlirValue] = set()
-    found: dict[MlirValue, None] = {}
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        inside.update(inner.results)
-        for region in inner.regions:
-            for block in region.blocks:
-                inside.update(block.arguments)
-        if inner != operation:
-            found.update(dict.fromkeys(inner.operands))
-        return ir.WalkResult.ADVANCE
-
-    operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return [value for value in found if value not in inside]
+    inside = set(values_of(operation))
+    read = (value for inner in operations_of(operation)[1:] for value in inner.operands)
+    return [value for value in dict.fromkeys(read) if value not in inside]
 
 
 Values = dict[MlirValue, MlirValue]
@@ -147,13 +142,10 @@ def _is_end(block: ir.Block, operation: ir.Operation) -> bool:
 
 
 def _replace_operands(copy: ir.Operation, values: Values) -> None:
-    def visit(operation: ir.Operation) -> ir.WalkResult:
+    for operation in operations_of(copy):
         for index, operand in enumerate(operation.operands):
             if (new := values.get(operand)) is not None:
                 operation.operands[index] = new
-        return ir.WalkResult.ADVANCE
-
-    copy.walk(visit, ir.WalkOrder.PRE_ORDER)
 
 
 Body = Callable[[list[MlirValue]], list[MlirValue]]

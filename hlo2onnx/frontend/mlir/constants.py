@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import re
 from collections.abc import Hashable
@@ -20,7 +19,7 @@ from hlo2onnx.frontend.mlir.types import (
     numpy_type,
     shape_of,
 )
-from hlo2onnx.frontend.mlir.values import MlirValue, dense, operations_of
+from hlo2onnx.frontend.mlir.values import MlirValue, dense, module_bytecode, operations_of
 
 
 @dataclass(frozen=True)
@@ -278,12 +277,10 @@ _INTEGER_BITS = {"int2": 2, "int4": 4, "uint2": 2, "uint4": 4}
 
 def _bytecode(attribute: ir.Attribute) -> bytes:
     """Bytecode of a module that holds only an attribute."""
-    stream = io.BytesIO()
     with attribute.context, ir.Location.unknown():
-        module = ir.Module.create()
-        module.operation.attributes["content"] = attribute
-        module.operation.write_bytecode(stream)
-    return stream.getvalue()
+        module = ir.Module.create().operation
+        module.attributes["content"] = attribute
+        return module_bytecode(module)
 
 
 def _length(size: int) -> bytes:

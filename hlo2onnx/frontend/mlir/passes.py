@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
@@ -20,6 +19,7 @@ from hlo2onnx.frontend.mlir.values import (
     constant_operation,
     defining_operation,
     integers_of,
+    module_bytecode,
     operations_in,
     operations_of,
 )
@@ -125,7 +125,7 @@ def refined(module_operation: ir.Operation, shapes: Sequence[Sequence[int] | Non
 
     Args:
         module_operation: The module. It changes.
-        shapes: One per argument; None for an argument that is no tensor.
+        shapes: One per argument; None for an argument that is not a tensor.
 
     Returns:
         Bytecode of the static module.
@@ -142,10 +142,10 @@ def refined(module_operation: ir.Operation, shapes: Sequence[Sequence[int] | Non
     pipeline = f"builtin.module(stablehlo-refine-arguments{{types={','.join(types)}}})"
     try:
         run_pipeline(module_operation, pipeline)
-        stream = io.BytesIO()
-        module_operation.write_bytecode(stream)
         content: bytes = _jax.mlir.refine_polymorphic_shapes(
-            stream.getvalue(), enable_shape_assertions=True, validate_static_shapes=True
+            module_bytecode(module_operation),
+            enable_shape_assertions=True,
+            validate_static_shapes=True,
         )
     except (ir.MLIRError, _jax.JaxRuntimeError, ValueError) as error:
         raise UsageError(f"the program does not admit these shapes: {error}") from error

@@ -222,7 +222,7 @@ def parse_quantization(text: str) -> Quantization | None:
 
 
 def quantization_of(mlir_type: ir.Type) -> Quantization | None:
-    """The quantization of a type; None if it is no quantized tensor."""
+    """The quantization of a type; None if it is not a quantized tensor."""
     if not isinstance(mlir_type, ir.RankedTensorType):
         return None
     element = ir.RankedTensorType(mlir_type).element_type

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import signal
@@ -16,6 +15,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError
 from hlo2onnx.frontend.mlir.context import parse_module
+from hlo2onnx.frontend.mlir.values import module_bytecode
 
 SECONDS = 60
 """Time limit for small inputs. Each 4 MB add a second."""
@@ -123,9 +123,7 @@ def rewrite(content: str | bytes, what: str) -> bytes:
     """
     module = parse_module(content, what)
     _check_names(module, what)
-    stream = io.BytesIO()
-    module.operation.write_bytecode(stream)
-    return stream.getvalue()
+    return module_bytecode(module.operation)
 
 
 def _limit_resources(size: int) -> None:

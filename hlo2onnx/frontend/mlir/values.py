@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -79,14 +80,7 @@ def leading_to(block: ir.Block, values: Collection[MlirValue]) -> list[ir.Operat
 
 def operands_within(operation: ir.Operation) -> set[MlirValue]:
     """The operands of an operation, and of the operations in its regions."""
-    found: set[MlirValue] = set()
-
-    def note(inner: ir.Operation) -> ir.WalkResult:
-        found.update(inner.operands)
-        return ir.WalkResult.ADVANCE
-
-    operation.walk(note)
-    return found
+    return {value for inner in operations_of(operation) for value in inner.operands}
 
 
 _MOST_MAKERS = 64
@@ -190,6 +184,13 @@ def types_in(module_operation: ir.Operation) -> set[ir.Type]:
     """The types of all results and arguments of blocks. A module has far fewer types than
     values."""
     return {value.type for value in values_of(module_operation)}
+
+
+def module_bytecode(operation: ir.Operation) -> bytes:
+    """MLIR bytecode of a module operation."""
+    stream = io.BytesIO()
+    operation.write_bytecode(stream)
+    return stream.getvalue()
 
 
 def module_of(operation: ir.Operation) -> ir.Operation:

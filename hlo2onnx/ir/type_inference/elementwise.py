@@ -90,7 +90,7 @@ def _cast(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueT
 @rule("BitCast")
 def _bit_cast(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
     x, target = operand(inputs, 0), oir.DataType(attributes["to"])
-    need(dtype_of(x).bitwidth == target.bitwidth, "BitCast between types of unlike width")
+    need(dtype_of(x).bitwidth == target.bitwidth, "BitCast between types of different width")
     return [(target, shape_of(x))]
 
 

@@ -324,10 +324,10 @@ def _if(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueTyp
     )
     types: list[ValueType] = []
     for first, second in branches:
-        need(dtype_of(first) == dtype_of(second), "branches of unlike element types")
+        need(dtype_of(first) == dtype_of(second), "the branches have different element types")
         pairs = zip(shape_of(first), shape_of(second), strict=True)
         types.append((dtype_of(first), tuple(_either(one, other) for one, other in pairs)))
-    need(len(types) == n_outputs, "not as many outputs as its branches have")
+    need(len(types) == n_outputs, "the branches have another number of outputs")
     return types
 
 
@@ -341,8 +341,8 @@ def _loop(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueT
     body = attributes["body"]
     state = list(body.inputs)[2:]
     results = list(body.outputs)[1:]
-    need(len(results) == n_outputs, "not as many outputs as its body has results")
-    need(len(state) == len(inputs) - 2, "not as many initial values as its body has states")
+    need(len(results) == n_outputs, "the body has another number of results")
+    need(len(state) == len(inputs) - 2, "the body has another number of states")
     for before, after in zip(state, results, strict=False):
         need(dtype_of(before) == dtype_of(after), "a state changes its element type")
         pairs = zip(shape_of(before), shape_of(after), strict=True)

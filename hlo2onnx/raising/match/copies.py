@@ -18,7 +18,7 @@ _INDEXED = frozenset(
 
 
 def is_speculatable(node: oir.Node) -> bool:
-    """Whether a node without bodies may run where the program does not run it.
+    """Whether a node without bodies is safe to run speculatively.
 
     Its operands may then be any numbers. A guard of an index or of a divisor may be missing, where
     a loop's condition proves that it is not needed. So gathers and scatters at computed places and
@@ -37,7 +37,7 @@ def is_speculatable(node: oir.Node) -> bool:
 def copy_nodes(
     b: Rewriter, nodes: Iterable[oir.Node], values: MutableMapping[oir.Value, oir.Value]
 ) -> None:
-    """Makes the nodes again where the builder is, and adds their results to `values`.
+    """Copies the nodes to the position of the builder, and adds their results to `values`.
 
     Args:
         nodes: Nodes in order.
@@ -93,7 +93,7 @@ def _name(b: Rewriter, graph: oir.Graph) -> None:
 
 def output_of(b: Rewriter, graph: oir.Graph, value: oir.Value) -> oir.Value:
     """A value that may become an output of a graph at whose end the builder is: a node of the graph
-    makes it, and it is no output yet."""
+    makes it, and it is not an output yet."""
     maker = value.producer()
     if maker is None or maker.graph is not graph or value.is_graph_output():
         return b.Identity(value)

@@ -17,13 +17,13 @@ from hlo2onnx.raising.engine import Rewriter, need
 
 @dataclass(frozen=True)
 class Trips:
-    """A Loop that makes a known number of trips, or that many at most.
+    """A Loop with a known trip count, or a known limit of it.
 
     Attributes:
         loop: The node.
-        count: The number of trips; 0 if it is not known.
-        body: Its inputs are the trip's number, a flag and the states; its outputs the flag, the
-            states after the trip, and one row of each stack.
+        count: The trip count; 0 if it is not known.
+        body: Its inputs are the trip number, the condition and the states; its outputs the
+            condition, the states after the trip, and one row of each stack.
     """
 
     loop: oir.Node
@@ -32,12 +32,12 @@ class Trips:
 
     @property
     def length(self) -> Dim:
-        """The number of trips, which may be symbolic: the extent of the stacks."""
+        """The trip count, which may be symbolic: the extent of the stacks."""
         return self.count or shape_of(self.stacks[0])[0]
 
     @property
     def number(self) -> oir.Value:
-        """The number of the trip, an int64 scalar."""
+        """The trip number, an int64 scalar."""
         return self.body.inputs[0]
 
     @property
@@ -89,10 +89,10 @@ def counted(loop: oir.Node, symbolic: bool = False) -> Trips:
     """The parts of a Loop.
 
     Args:
-        symbolic: Whether the number of trips may be an extent.
+        symbolic: Whether the trip count may be an extent.
 
     Raises:
-        Refusal: The number of trips is not known, or may be 0.
+        Refusal: The trip count is not known, or may be 0.
     """
     need(loop.op_type == "Loop", "it is not a Loop", loop)
     trips = const_ints(loop.inputs[0])
@@ -100,7 +100,7 @@ def counted(loop: oir.Node, symbolic: bool = False) -> Trips:
     need(not has_condition(loop), "it has a condition", loop)
     parts = Trips(loop, trips[0] if trips else 0, body)
     known = parts.count or (symbolic and trips is None and bool(parts.stacks))
-    need(known and is_positive(parts.length), "the number of its trips is not known", loop)
+    need(known and is_positive(parts.length), "its trip count is not known", loop)
     return parts
 
 

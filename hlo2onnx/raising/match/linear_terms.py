@@ -166,8 +166,8 @@ class Sums:
         return None
 
     def _rows(self, node: oir.Node) -> tuple[Turn, ...] | None:
-        """How a Gather takes the rows of a tensor that has one for each trip, and no more: from the
-        first to the last or from the last to the first; None where it takes others."""
+        """The order in which a Gather takes the rows of a tensor with one row for each trip: first
+        to last, or last to first; None for others."""
         x, index = node.inputs
         is_first = node.attributes.get_int("axis", 0) == 0 and self._trips.is_outer(x)
         length = self._trips.length
@@ -195,7 +195,7 @@ class Sums:
 
     def _operand(self, part: Part, x: oir.Value | None) -> Part | None:
         """The part of a sum's operand that is added to a part of the sum; None if it broadcasts and
-        is no bias."""
+        is not a bias."""
         assert x is not None
         if shape_of(x) == shape_of(part.value):
             return replace(part, value=x)

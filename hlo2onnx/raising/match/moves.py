@@ -17,11 +17,11 @@ from hlo2onnx.raising.match.views import RESHAPES
 
 ALL_INPUTS = frozenset({"Concat"})
 BY_SHAPE = frozenset({"Expand", "Reshape", "Squeeze", "Unsqueeze"})
-"""Operators whose second operand says no more than the shape of their result."""
+"""Operators whose second operand only determines the shape of their result."""
 SMALL_MOVES = ALL_INPUTS | BY_SHAPE | {"Gather", "Slice", "Split", "Transpose"}
 
 MOST_NODES = 64
-"""Nodes of a group: a limit on compile time, no cost."""
+"""Nodes of a group: a limit on compile time, not a cost."""
 
 
 def is_small_move(node: oir.Node, most: float) -> bool:
@@ -40,8 +40,8 @@ def is_small_move(node: oir.Node, most: float) -> bool:
 
 
 def _gives_a_key(node: oir.Node) -> bool:
-    """Whether a node reshapes one word of a key, whose shape does not matter: none is left when
-    Threefry is written out."""
+    """Whether a node reshapes one word of a key, whose shape does not matter: expanding Threefry
+    removes the Reshape."""
     return node.op_type in RESHAPES and all(
         size_of(x) == 1 and all(reader.op_type == THREEFRY for reader in x.consumers())
         for x in node.outputs
@@ -73,7 +73,7 @@ def group_of(node: oir.Node, most: float) -> set[oir.Node]:
 
 
 def private_group_of(node: oir.Node, most: float) -> set[oir.Node]:
-    """A move and those before it that nothing else needs."""
+    """A move, and the moves before it that nothing else needs."""
     found, pending = {node}, [node]
     while pending and len(found) < MOST_NODES:
         for maker in (x.producer() for x in moved_by(pending.pop())):

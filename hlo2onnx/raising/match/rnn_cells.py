@@ -32,7 +32,7 @@ class Cell:
 
     Attributes:
         state: The position of the state among the states.
-        memory: The position of the second state of an LSTM.
+        memory: The position of the cell state of an LSTM.
         gates: In ONNX's order.
         attributes: The operator's attributes.
     """
@@ -142,7 +142,7 @@ class Replacement:
     """A cell's operator, and the rest of the loop.
 
     Raises:
-        Refusal: Other nodes read the memory of the cell, or the inputs of its gates differ.
+        Refusal: The cell state has other readers, or the inputs of its gates differ.
     """
 
     def __init__(self, b: Rewriter, trips: Trips, cell: Cell) -> None:
@@ -208,7 +208,7 @@ class Replacement:
         memory = self._cell.memory
         if memory is not None:
             used = {self._trips.states[memory], self._trips.after[memory]} & live
-            need(not used, "other nodes read the memory of the cell", self._trips.loop)
+            need(not used, "the cell state has other readers", self._trips.loop)
 
     def _stack_before(self, stack: oir.Value) -> oir.Value:
         """The states at the start of each trip."""

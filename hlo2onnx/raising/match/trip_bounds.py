@@ -1,4 +1,4 @@
-"""How many trips a Loop makes at most, by a condition that compares a counter."""
+"""The limit of trips of a Loop whose condition compares a counter."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def counts_up(state: oir.Value, after: oir.Value) -> bool:
 
 
 def limit_by(loop: oir.Node, condition: oir.Value) -> int | None:
-    """After how many trips a comparison of a counter does not hold; None for other conditions."""
+    """The number of trips after which a comparison of a counter fails; None for other
+    conditions."""
     body = loop.attributes["body"].as_graph()
     compare = maker_of(condition, *_COMPARISONS, *_REVERSED)
     if compare is None or compare.graph is not body:

@@ -96,7 +96,7 @@ def widens_row(node: oir.Node, table: oir.Value, row: oir.Value) -> bool:
 
 
 def is_only_for(node: oir.Node, x: oir.Value) -> bool:
-    """Whether nothing else reads what is computed from x on the way to a node."""
+    """Whether the values on the path from x to a node have no other readers."""
     leads: dict[oir.Node, bool] = {}
 
     def visit(here: oir.Node, depth: int) -> bool:

@@ -1,4 +1,4 @@
-"""Nodes of a Loop's body done for all trips at once, on tensors with one row for each trip."""
+"""Nodes of a Loop's body computed for all trips at once, on tensors with one row for each trip."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WITH_BATCH = frozenset(
 
 
 class Batcher(TripRows):
-    """Makes batched values where the rewriter stands, before or after a Loop."""
+    """Makes batched values at the position of the rewriter, before or after a Loop."""
 
     def batch(self, node: oir.Node) -> None:
         """Adds the node's results to the rows.
@@ -45,7 +45,7 @@ class Batcher(TripRows):
         """
         obstacle = self.obstacle(node)
         need(obstacle is None, obstacle or "", node)
-        need(not node.domain, "the operator is not known", node)
+        need(not node.domain, "it is not a standard operator", node)
         make = needed(_MAKERS.get(node.op_type), f"{node.op_type} does not work on rows", node)
         for output in node.outputs:
             need(self._affordable(output), "it would take too much memory", node)

@@ -19,7 +19,7 @@ from hlo2onnx.raising.vectorize.trip_rows import Rows, row_bytes
 
 def chain_apart(b: Rewriter, trips: Trips, known: Rows) -> list[oir.Value] | None:
     """The results of two Loops, of which the first one has a chain of states and stacks them; None
-    if there is no chain, or if few nodes of the other one would be early then.
+    if there is no chain, or if it would make few nodes of the other loop early.
 
     A chain is small, and its states have the same shape in every trip. More nodes are then early
     than both loops compute.

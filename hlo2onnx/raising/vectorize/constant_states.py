@@ -17,7 +17,7 @@ from hlo2onnx.raising.match.copies import output_of
 from hlo2onnx.raising.match.counted_loop import Trips, rebuilt, separate
 from hlo2onnx.raising.vectorize.early import row_of
 
-# Limits on translation time and on the model's size, no costs:
+# Limits on translation time and on the model's size, not costs:
 _MOST_EVALUATED = 1 << 15
 """Nodes that are evaluated, over all trips, which takes 0.1 s."""
 _ELEMENTS = 512
@@ -33,15 +33,14 @@ Makers = dict[oir.Node, set[int]]
 def constant_states(loop: oir.Node, b: Rewriter) -> list[oir.Value]:
     """The results of the Loop without such states, and without a condition.
 
-    A trip computes them and the condition only from each other, from the number of the trip and
-    from constants, by operators that `fold-constants` folds. The condition becomes false within the
-    trips that are evaluated; without a condition, the number of trips is known. Solvers of
-    differential equations with steps of one length compute the time and the end of the loop like
-    this.
+    A trip computes them and the condition only from each other, from the trip number and from
+    constants, by operators that `fold-constants` folds. The condition becomes false within the
+    trips that are evaluated; without a condition, the trip count is known. Solvers of differential
+    equations with steps of one length compute the time and the end of the loop like this.
 
     Raises:
-        Refusal: There are no such states, the number of trips does not follow from them, there are
-            too many trips, or numbers depend on the runtime.
+        Refusal: There are no such states, the trip count does not follow from them or is too large,
+            or numbers depend on the runtime.
     """
     closed = _closed(loop)
     starts = loop.inputs[1] is None or b.facts.truth(loop.inputs[1])
@@ -70,7 +69,7 @@ class _Closed:
     """The part of a Loop that depends on nothing that is computed at run time.
 
     Attributes:
-        limit: The number of trips that the Loop makes at most; None for any number.
+        limit: The most trips that the Loop makes; None for any number.
         after: States that start from constants, with their values at the end of a trip.
         chosen: Results of branches that follow from these states.
         condition: Whether another trip follows; None if nothing but the limit ends the loop.
@@ -91,10 +90,10 @@ def _closed(loop: oir.Node) -> _Closed:
     """The part of a Loop that follows from constants.
 
     Raises:
-        Refusal: The number of trips does not follow from it, or there is none.
+        Refusal: The trip count does not follow from it, or there is no such part.
     """
     given, body = const_ints(loop.inputs[0]), loop.attributes["body"].as_graph()
-    need(loop.inputs[0] is None or given, "the number of its trips is computed", loop)
+    need(loop.inputs[0] is None or given, "its trip count is computed", loop)
     trips = Trips(loop, 0, body)
     after = {
         state: x
@@ -110,7 +109,7 @@ def _closed(loop: oir.Node) -> _Closed:
             break
         after = left
     if condition is None:
-        need(given and after, "no state follows from constants, or it is endless", loop)
+        need(given and after, "no state follows from constants, or the loop has no end", loop)
     else:
         need(_is_known(condition, known), "its condition is computed at run time", loop)
     results = [x for node in body if node.op_type == "If" for x in node.outputs if x in known]
@@ -165,7 +164,7 @@ def _evaluated(closed: _Closed) -> list[Arrays]:
     makers = _makers([*closed.after.values(), *closed.chosen, *present([condition])])
     most = _MOST_EVALUATED // (sum(map(_work, makers)) + 1)
     least = 1 if condition is not None else closed.limit or 0
-    need(least <= most, "it makes many trips, or large ones", loop)
+    need(least <= most, "it makes many trips, or its values are large", loop)
     starts = zip(body.inputs[2:], present(loop.inputs[2:]), strict=True)
     states = {state: _array_of(x, {}) for state, x in starts if state in closed.after}
     history: list[Arrays] = []
@@ -182,7 +181,7 @@ def _evaluated(closed: _Closed) -> list[Arrays]:
 
 
 def _work(node: oir.Node) -> int:
-    """How many small nodes take as long to evaluate."""
+    """The number of small nodes that take as long to evaluate."""
     return 1 + sum(size_of(x) or 0 for x in (*node.inputs, *node.outputs)) // _ELEMENTS
 
 

@@ -1,4 +1,4 @@
-"""What a Loop computes by the number of the trip, before the loop for all trips."""
+"""Early values: those that follow from the trip number, computed before the loop for all trips."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ class Early:
         self._b, self._trips, self.rows = b, trips, rows
 
     def moved(self) -> list[oir.Value] | None:
-        """The results of the Loop that reads rows of early values; None if none is worth a read.
+        """The results of the Loop that reads rows of early values; None if reading none is cheaper
+        than computing it.
 
         Values stay in the body if the tensor of all trips would take much memory, or if a trip
         would read more than it saves. Parts of one tensor stay too, Expands with readers that

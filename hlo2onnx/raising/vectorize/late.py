@@ -1,4 +1,4 @@
-"""What a Loop computes only for its stacks, after the loop for all trips."""
+"""Late values: those that only stacks need, computed after the loop for all trips."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, ra
 Lanes = tuple[oir.Value, ...]
 
 MOST_PACKS = 200
-"""Packs of one expression: a limit on compile time, no cost."""
+"""Packs of one expression: a limit on compile time, not a cost."""
 MOST_CONSTANTS = 1 << 12
 """Elements of a constant that is stored for several lanes: a limit on the size of the model."""
 
@@ -57,14 +57,14 @@ class Packer:
     _made: dict[Lanes, oir.Value] = field(default_factory=dict)
 
     def pack(self, lanes: Lanes) -> oir.Value:
-        """The lanes next to each other; equal lanes stay one that broadcasts.
+        """The lanes next to each other; equal lanes stay one lane that broadcasts.
 
         Raises:
             Refusal: The lanes do not fit together.
         """
         if lanes not in self._made:
             need(len(self._made) < MOST_PACKS, "the expression is too long")
-            need(len({dtype_of(lane) for lane in lanes}) == 1, "the lanes have several types")
+            need(len({dtype_of(lane) for lane in lanes}) == 1, "the parts differ in type")
             self._made[lanes] = self._packed(lanes)
         return self._made[lanes]
 
@@ -90,7 +90,7 @@ class Packer:
         if self.inserted:
             place = len(shape) + self.axis + 1
             return (*shape[:place], 1, *shape[place:])
-        need(shape[self.axis] == 1, "a lane has several columns", value)
+        need(shape[self.axis] == 1, "a part has several columns", value)
         return shape
 
     def _alone(self, lane: oir.Value) -> oir.Value:
@@ -105,7 +105,7 @@ class Packer:
     def _joined(self, lanes: Lanes) -> oir.Value:
         """A Concat of lanes that have nothing in common."""
         shapes = [self.lane_shape(lane) for lane in lanes]
-        need(len(set(shapes)) == 1, "parts have different shapes")
+        need(len(set(shapes)) == 1, "the parts differ in shape")
         self.read.update(lanes)
         parts = [self.b.reshape(*pair) for pair in zip(lanes, shapes, strict=True)]
         return self.b.concat(parts, self.axis)

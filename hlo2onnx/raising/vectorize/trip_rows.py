@@ -16,7 +16,7 @@ TOTAL_BYTES = 1 << 26
 """The size limit of a batched value: a limit on memory, not a cost."""
 
 MOST_TRIPS = 1 << 16
-"""The numbers of more trips are not stored: a limit on the model's size, no cost."""
+"""The numbers of more trips are not stored: a limit on the model's size, not a cost."""
 
 Rows = Mapping[oir.Value, oir.Value]
 """The tensor of all trips for values of the body."""
@@ -29,12 +29,12 @@ def row_bytes(value: oir.Value) -> int:
 
 
 class TripRows:
-    """Batched values where the rewriter stands, before or after a Loop.
+    """Batched values at the position of the rewriter, before or after a Loop.
 
     Args:
         b: Makes the nodes.
         trips: The Loop.
-        rows: Those that are known, besides the number of the trip.
+        rows: Those that are known, besides the trip number.
     """
 
     def __init__(self, b: Rewriter, trips: Trips, rows: Rows) -> None:
@@ -51,8 +51,8 @@ class TripRows:
             if x in rows:
                 changes = True
             elif not self._trips.is_outer(x):
-                return "an operand changes from trip to trip"
-        return None if changes else "no operand changes"
+                return "an operand depends on a state"
+        return None if changes else "no operand changes from trip to trip"
 
     def _affordable(self, value: oir.Value) -> bool:
         size = row_bytes(value)
@@ -64,7 +64,7 @@ class TripRows:
     def _scanned(self, node: oir.Node, *places: int) -> None:
         """Requires that only these operands change."""
         for place, x in enumerate(node.inputs):
-            need(place in places or x not in self.rows, "another operand changes", node)
+            need(place in places or x not in self.rows, "another operand changes by trip", node)
 
     def _target(self, node: oir.Node) -> tuple[Dim, ...]:
         """The shape of the result for all trips, which must not depend on values."""
@@ -75,7 +75,7 @@ class TripRows:
         """The batched operand and the rank of one row."""
         x = node.inputs[place]
         assert x is not None
-        need(x in self.rows, "the operand does not change", node)
+        need(x in self.rows, "the operand is the same in all trips", node)
         return self.rows[x], rank_of(x)
 
     def _aligned(self, x: oir.Value | None, rank: int) -> oir.Value | None:

@@ -138,7 +138,7 @@ def named(text: str) -> tuple[Name, str]:
         UsageError: There is no such runtime.
     """
     if not isinstance(text, str):
-        raise UsageError(f"runtime={text!r} is no name of a runtime, such as 'openvino'")
+        raise UsageError(f"runtime={text!r} is not a name of a runtime, such as 'openvino'")
     name, _, place = text.partition("=")
     try:
         return Name.parsed(name.strip()), place.strip()

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import IO, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -115,15 +114,8 @@ class Runtime:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None:
-            self._process.kill()
-        self.stop()
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.stop(at_once=kind is not None)
 
     def _start(self) -> None:
         self._errors.seek(0)
@@ -215,10 +207,12 @@ class Runtime:
         self.said = self._errors.read().decode(errors="replace")
         self._close()
 
-    def stop(self) -> None:
-        """End the process."""
+    def stop(self, at_once: bool = False) -> None:
+        """End the process. At once, or when it has answered the last request."""
         if self._errors.closed:
             return
+        if at_once:
+            self._process.kill()
         try:
             self._send({}, [])
             self._process.wait(_ENDING_SECONDS)

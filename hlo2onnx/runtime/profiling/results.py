@@ -150,7 +150,7 @@ class Profile:
         """Writes the profile as a picture (SVG): a flame graph of the scopes and operators.
 
         Raises:
-            UsageError: The path is no file, or its folder does not exist.
+            UsageError: The path is not a file, or its folder does not exist.
             WriteError: The file cannot be written.
         """
         path = output_file(path, "profile.svg")

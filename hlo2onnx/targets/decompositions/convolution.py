@@ -18,8 +18,8 @@ from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import Dim, present, rank_of, shape_of
 
 _SLICES = 16
-"""Up to this many windows are cut out one by one, more by one Gather. This limits the number of
-nodes; it is no cost."""
+"""Up to this many windows are cut out one by one, more by one Gather. This limits the size of the
+model; it is not a cost."""
 
 
 def conv_as_matmul(
@@ -54,7 +54,7 @@ def conv_as_matmul(
     x = builder.reshape(x, [batch, *groups, channels, *spatial])
     channel_axis, positions = 1 + len(groups), product(windows)
     w = builder.reshape(w, [*groups, quotient(outputs, group), depth])
-    # Each axis done puts its stack in front of the spatial axes and its windows at the end.
+    # Each finished axis has its stack in front of the spatial axes and its windows at the end.
     last = rank_of(x) - 1
     for size, dilation, window, stride in list(
         zip(kernel, dilations, windows, strides, strict=True)

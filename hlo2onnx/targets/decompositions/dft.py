@@ -85,7 +85,7 @@ def _half_spectrum(b: TargetBuilder, x: oir.Value, length: int) -> oir.Value:
 
 
 def _axis(node: oir.Node) -> int | None:
-    """An attribute until opset 19, then an input; None if it is no constant."""
+    """An attribute until opset 19, then an input; None if it is not constant."""
     x, _, given = (*node.inputs, None, None)[:3]
     assert x is not None
     if given is None:
@@ -95,7 +95,7 @@ def _axis(node: oir.Node) -> int | None:
 
 
 def _length(node: oir.Node, extent: int) -> int | None:
-    """How many points are transformed; None if it is no constant."""
+    """How many points are transformed; None if it is not constant."""
     if len(node.inputs) > 1 and node.inputs[1] is not None:
         numbers = const_ints(node.inputs[1])
         return None if numbers is None else numbers[0]
@@ -148,7 +148,7 @@ def _columns(b: TargetBuilder, x: oir.Value, axis: int) -> oir.Value:
 
 
 def _ratio(more: Dim, fewer: Dim) -> int | None:
-    """more / fewer; None if it is no integer."""
+    """more / fewer; None if it is not an integer."""
     if isinstance(more, int) and isinstance(fewer, int):
         return more // fewer if more % fewer == 0 else None
     ratio = dim_of(expression(more) / expression(fewer))

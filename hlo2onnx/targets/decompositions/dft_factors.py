@@ -14,7 +14,7 @@ from hlo2onnx.targets.costs import Costs
 Array = np.ndarray[Any, np.dtype[Any]]
 
 LARGEST_MATRIX = 256
-"""A factor of a length up to this is one matrix: a limit on the size of the model, no cost."""
+"""A factor of a length up to this is one matrix: a limit on the size of the model, not a cost."""
 
 
 def radices(length: int, costs: Costs) -> tuple[int, ...]:

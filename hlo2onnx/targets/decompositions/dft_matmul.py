@@ -91,10 +91,11 @@ def transformed(b: TargetBuilder, x: oir.Value, transform: Transform) -> oir.Val
 def _rows(
     b: TargetBuilder, x: oir.Value, transform: Transform, factors: tuple[int, ...]
 ) -> oir.Value:
-    """The transform of rows, (outer, parts_in, inputs, 1), in two stages, with outputs to spare.
+    """The transform of rows, (outer, parts_in, inputs, 1), in two stages; it may give more outputs
+    than asked for.
 
-    The first product has the parts of an element behind it, so that the second one takes all of
-    them as its rows, transposed: a runtime may do so without moving them.
+    In the first product the parts follow their element, so that the second one takes all of them as
+    its rows, transposed: a runtime may do so without moving them.
     """
     radix, rest = factors
     outer, parts, extent, _ = columns_of(x)
@@ -120,10 +121,10 @@ def _is_merged(factors: tuple[int, ...]) -> bool:
 def _merged(
     b: TargetBuilder, x: oir.Value, transform: Transform, factors: tuple[int, ...]
 ) -> oir.Value:
-    """The transform of columns, (outer, parts_in, inputs, inner), in two stages, with outputs to
-    spare.
+    """The transform of columns, (outer, parts_in, inputs, inner), in two stages; it may give
+    more outputs than asked for.
 
-    The rows of the first product have the parts of an element behind each other. So those of one
+    The rows of the first product have the parts of an element next to each other. So those of one
     row of the radix are the columns of a matrix that also multiplies by its roots of unity.
     """
     radix, rest = factors

@@ -100,7 +100,7 @@ def _over_axes(
 
 
 def _identity_of(op_type: str, dtype: oir.DataType) -> int:
-    """What Max or Min of no integers is."""
+    """The identity of Max or Min."""
     bounds = range_of_type(dtype)
     return bounds.low if op_type == "Max" else bounds.high
 
@@ -108,8 +108,8 @@ def _identity_of(op_type: str, dtype: oir.DataType) -> int:
 def _extreme(
     b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, op_type: str
 ) -> oir.Value | None:
-    """The first of TopK, one axis after the other, among them the extreme of no elements where an
-    extent may be 0. None for narrow types with elements: wider ones give the same extreme."""
+    """The first element of TopK, axis by axis; where an extent may be 0, the identity is appended.
+    None for narrow types with elements: wider ones give the same extreme."""
     dims, dtype = shape_of(x), dtype_of(x)
     if dtype != T.INT64 and is_static([dims[axis] for axis in axes]):
         return None
@@ -142,7 +142,7 @@ def _folded_extreme(
 
 
 def _of_columns(function: Callable[[TargetBuilder, oir.Value], oir.Value | None]) -> Any:
-    """A function of (outer, count, inner) that gives (outer, 1, inner), as one over axes."""
+    """A function of (outer, count, inner) that gives (outer, 1, inner), as a function of axes."""
 
     def reduced(b: TargetBuilder, x: oir.Value, axes: Sequence[int]) -> oir.Value | None:
         dims, is_adjacent = shape_of(x), axes[-1] - axes[0] < len(axes)
@@ -173,8 +173,8 @@ def _sum(b: TargetBuilder, x: oir.Value) -> oir.Value | None:
 
 @_of_columns
 def _product(b: TargetBuilder, x: oir.Value) -> oir.Value:
-    """The first half of the elements by the second, until one is left; by a Loop if the number of
-    elements is not known."""
+    """Combines the first half of the elements with the second until one is left; in a Loop if their
+    number is not known."""
     outer, count, inner = shape_of(x)
     if isinstance(count, int):
         return _halved(b, x, 1, "Mul")
@@ -256,4 +256,4 @@ INTEGER_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op_type, T.INT32): where_rounded(function) for op_type, function in _ROUNDED.items()},
     ("Clip", T.UINT32): where_rounded(clip),
 }
-"""What these operators on these element types are replaced by."""
+"""The decomposition of each operator and element type."""

@@ -73,8 +73,8 @@ def _looked_up(b: GraphBuilder, table: oir.Value, first: oir.Value, second: oir.
 def decompose_scatter_extreme(b: GraphBuilder, node: oir.Node) -> oir.Value:
     """The node's output, from a Loop over updates: those of one trip have different targets.
 
-    A trip takes what is there, the maximum or minimum of that and the updates, and writes it. NaN
-    stays, as in Max and Min.
+    A trip reads the elements, and writes their maximum or minimum with the updates. NaN stays, as
+    in Max and Min.
     """
     data, index, updates = present(node.inputs)
     if node.op_type == "ScatterND":

@@ -53,7 +53,7 @@ BOUNDS = {(op_type, dtype): _bounded for op_type in ("Clip", "Relu") for dtype i
 
 # TopK for targets that give equal elements in any order.
 #
-# The places of the elements are made part of the keys, which then are all different.
+# The positions of the elements become part of the keys, so that all keys differ.
 
 
 T = oir.DataType
@@ -63,8 +63,8 @@ LONGEST: Final = 46_340
 
 
 def is_stable_here(node: oir.Node) -> bool:
-    """Whether the order of equal elements does not matter to a TopK: they are integers, and nobody
-    reads their places; or the code that made it says so."""
+    """Whether the order of equal elements does not matter: they are integers whose indices nobody
+    reads, or the code that made the TopK says so."""
     x, places = present(node.inputs)[0], node.outputs[1]
     is_read = bool(places.uses()) or places.is_graph_output()
     return node.meta.get(RIGHT_HERE, False) or (not is_read and dtype_of(x).is_integer())

@@ -23,8 +23,8 @@ from hlo2onnx.targets.target import node_key
 T = oir.DataType
 
 RIGHT_HERE: Final = "hlo2onnx.right_here"
-"""Key of `onnx_ir.Node.meta`: what the kernel does wrong cannot happen here, or is mended behind
-it. The code that makes the node notes it."""
+"""Key of `onnx_ir.Node.meta`: the kernel's fault cannot occur here, or is corrected after it. The
+code that makes the node notes it."""
 
 
 def is_rounded(b: TargetBuilder, op_key: str, dtype: oir.DataType) -> bool:
@@ -280,7 +280,7 @@ def _float_of(b: TargetBuilder, x: oir.Value) -> oir.Value:
 
 
 def chosen(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
-    """Where(c, x, y) = y ^ ((x ^ y) & -c), for targets that compute it in f32 behind comparisons.
+    """Where(c, x, y) = y ^ ((x ^ y) & -c), for targets that compute it in f32 after comparisons.
     Operators on bits are never computed in f32."""
     if not b.target.flags.fuses_comparisons:
         return None

@@ -158,7 +158,7 @@ def _replace_nodes(graph: oir.Graph, kernels: Kernels, report: Report) -> list[R
 def _replace_node(
     node: oir.Node, kernels: Kernels, workarounds: Sequence[Callable[..., Outputs]]
 ) -> bool | Refusal:
-    """Whether a node was replaced; False if it stays. A refusal if it can neither stay nor go."""
+    """Whether a node was replaced; False if it stays. A refusal if neither is possible."""
     builder = kernels.builder
     kernels.note_ranges(node)
     for make in () if node.domain else workarounds:
@@ -299,7 +299,7 @@ def _no_kernel(node: oir.Node, kernels: Kernels) -> tuple[str, str]:
     if dtype in WIDE and builder.target.is_limited(node_key(node), dtype, builder.opset):
         return why_not(dtype, name)
     return (
-        f"{name} has no kernel for it in this type, and no exact detour is known",
+        f"{name} has no kernel for it in this type, and no exact replacement is known",
         "convert to another element type before this op, or translate with target='onnx'",
     )
 

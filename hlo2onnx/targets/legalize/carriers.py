@@ -1,5 +1,5 @@
 """In which other element types an operator gives the same bits, which operands share them, and the
-Casts to them: detours for pairs without a kernel, and the removal of pairs that cancel."""
+Casts to them: two Casts for one without a kernel, and the removal of pairs that cancel."""
 
 from __future__ import annotations
 
@@ -205,8 +205,8 @@ def _leads_through(detour: oir.DataType, source: oir.DataType, result: oir.DataT
 
 
 def _wraps_into(wide: oir.DataType, narrow: oir.DataType) -> bool:
-    """Whether an integer that wrapped around in one type wraps around in the other one as if it had
-    not."""
+    """Whether wrapping around in the first type does not change the result of wrapping in the
+    second."""
     return wide.bitwidth >= narrow.bitwidth
 
 

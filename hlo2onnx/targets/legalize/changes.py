@@ -16,7 +16,7 @@ def note_replaced(report: Report, label: str, made: Iterable[oir.Node]) -> None:
     """Notes that a node became other ones: the same operator among casts, or an expansion.
 
     Args:
-        label: What `label_of` gave of the node before.
+        label: The label of the node before, see `label_of`.
     """
     made = list(made)
     if all(each.op_type in ("Cast", label.partition(" ")[0]) for each in made):
@@ -29,7 +29,7 @@ def note_casts(made: Iterable[oir.Node | None], label: str) -> None:
     """Notes which node needs the Casts among these nodes.
 
     Args:
-        label: What `label_of` gives of that node in the program's types.
+        label: The label of that node in the program's types.
     """
     for node in made:
         if node is not None and node.op_type == "Cast":

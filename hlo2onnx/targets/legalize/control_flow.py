@@ -34,8 +34,8 @@ def write_scans_as_loops(graph: oir.Graph, target: Target, builder: GraphBuilder
 
     Where the target reads no values of the outer graph in a Scan, all become Loops: constants and
     invariant values may move out of a body later. For every target those become Loops whose body
-    does not read its rows: OpenVINO 2026.4 makes a wrong number of trips, without an error. Scans
-    along other axes of their outputs than the first stay; hlo2onnx makes none.
+    does not read its rows: OpenVINO 2026.4 has a wrong trip count, without an error. Scans along
+    other axes of their outputs than the first stay; hlo2onnx makes none.
     """
     for node in list(all_nodes(graph)):
         if node.op_type == "Scan" and not node.domain and _is_wrong(node, target.flags):

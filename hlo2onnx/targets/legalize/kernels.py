@@ -161,7 +161,7 @@ def fits(node: oir.Node, facts: Facts, target: Target, opset: int) -> bool:
     if _is_exact_in_32_bits(node, target, opset):
         return True
     small = [_is_within(x, facts, 1 - _LARGEST, _LARGEST - 1) for x in wide]
-    # Rounding keeps the order, and no number is rounded to one that f32 holds from beyond 2^24.
+    # Rounding keeps the order, and no number beyond 2^24 rounds to one below it.
     return any(small) if node.op_type in _COMPARES else all(small)
 
 

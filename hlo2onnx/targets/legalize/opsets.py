@@ -94,7 +94,7 @@ def _is_lost(node: oir.Node, target: Target, opset: int, newest: int) -> bool:
 # Nodes for opsets older than the form in which they are made, see `hlo2onnx.ir.op_families`.
 #
 # `_NEWER` has the operators that an old opset lacks, with their decompositions. Of the operators
-# that changed hlo2onnx uses the new form of reductions alone.
+# whose form changed, hlo2onnx uses the new form of reductions only.
 
 
 _NEWER: Mapping[str, Decompose] = {
@@ -146,7 +146,7 @@ def _schema(op_type: str, opset: int) -> Any:
 
 
 def misfit(node: oir.Node, opset: int) -> str:
-    """What of a node the schema of the opset does not have; "" if it has all."""
+    """What a node has that the schema of the opset lacks; "" if nothing."""
     schema = _schema(node.op_type, opset)
     unknown = [name for name in node.attributes if name not in schema.attributes]
     if unknown:

@@ -72,13 +72,13 @@ WORKAROUNDS: Sequence[Row] = (
     ("slow_transposes", ("Transpose",), move_one_axis),
     ("slow_where", ("Where",), select_by_arithmetic),
 )
-"""In the order of trial; also for the nodes that replace others."""
+"""Tried in this order, also on nodes that replace others."""
 
 GUARDS: Sequence[Row] = (
     ("loses_nan", ("ReduceMax", "ReduceMin"), guard_nan),
     ("ignores_domains", GUARDED_FUNCTIONS, guard_domain),
 )
-"""For the nodes of the program alone: what replaces one has it among its own nodes."""
+"""Only for nodes of the program: their replacements contain the same operator."""
 
 
 def rows_of(target: Target, rows: Sequence[Row]) -> Mapping[str, list[Callable[..., Outputs]]]:

@@ -136,8 +136,8 @@ def _is_shape(x: oir.Value) -> bool:
 
 # Conditions that a runtime knows when it loads a model.
 #
-# A runtime folds constants, and inlines the branch that an If with a constant condition takes. The
-# process of ONNX Runtime ends if such an If is in a branch of another If.
+# A runtime folds constants, and inlines the branch that an If with a constant condition takes. ONNX
+# Runtime crashes if such an If is in a branch of another If.
 
 
 _OF_SHAPES = frozenset({"Shape", "Size"})

@@ -68,7 +68,7 @@ def keep_shift_apart(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
 
 
 def _has_finite_sum(bias: np.ndarray, shift: np.ndarray) -> bool:
-    """Whether a runtime that adds both, if it does, gets finite numbers."""
+    """Whether the sum, if a runtime computes it, is finite."""
     if shift.size not in (1, bias.size):
         return True
     with np.errstate(all="ignore"):
@@ -95,7 +95,7 @@ def keep_bias_apart(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
 
 
 def _is_in_range(bias: np.ndarray, x_scale: np.ndarray, weight_scale: np.ndarray) -> bool:
-    """Whether a bias is one of 32-bit integers times the least scales."""
+    """Whether 32-bit integers times the least scales hold the bias."""
     step = np.float64(x_scale.min()) * np.float64(weight_scale.min())
     return bool((np.abs(bias) < _LARGEST * step).all())
 

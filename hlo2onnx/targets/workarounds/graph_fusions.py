@@ -135,8 +135,8 @@ _FAR = 2.0**24
 
 
 def spell_out_scale(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
-    """A Mul or Div next to a MatMul with a row in place of a scalar that is no ordinary factor, or
-    with an array of one more axis if no extent is known to exceed 1; None for others."""
+    """A Mul or Div next to a MatMul with a row in place of a scalar that the runtime must not fuse,
+    or with an array of one more axis if no extent is known to exceed 1; None for others."""
     (result,) = node.outputs
     if dtype_of(result) not in _FLOATS:
         return None
@@ -244,7 +244,7 @@ def part_clamp(b: GraphBuilder, node: oir.Node) -> oir.Value | None:
 # Transposes of half floats that are cast and multiplied, for runtimes that fuse all three.
 #
 # ONNX Runtime 1.31 fuses a Transpose into a MatMul and looks through a Cast between the two. With a
-# Transpose of batch axes its process ends when it loads the model.
+# Transpose of batch axes it crashes when it loads the model.
 
 
 def widen_before_transposing(graph: oir.Graph, builder: GraphBuilder) -> None:

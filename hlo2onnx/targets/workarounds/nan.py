@@ -75,7 +75,7 @@ def _within_one(b: GraphBuilder, result: oir.Value, x: oir.Value) -> oir.Value:
 def _power(b: GraphBuilder, result: oir.Value, x: oir.Value, y: oir.Value) -> oir.Value:
     """1^y = 1, and 0^y is infinite for y < 0.
 
-    x^y is NaN if x is finite and negative and y is no integer, and if y is NaN.
+    x^y is NaN if x is finite and negative and y is not an integer, and if y is NaN.
     """
     exponent = const_number(y)
     if exponent is not None and exponent > 0 and exponent == math.floor(exponent):

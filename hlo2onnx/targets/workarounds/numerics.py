@@ -102,16 +102,16 @@ def center_rows(b: GraphBuilder, node: oir.Node) -> list[oir.Value] | None:
 
 # -- top k padding ---------------------------------------------------------------------------------
 
-# TopK of floats, for runtimes that fill rows up to a power of two with the largest finite numbers.
+# TopK of floats, for runtimes that pad rows to a power of two with the largest finite numbers.
 #
-# onnxruntime-web 1.30 does that on WebGPU. It orders elements that are as large, or infinite, among
-# the filling, and gives -1 as their index. A row that already has a power of two elements is right.
+# onnxruntime-web 1.30 does that on WebGPU. It mixes elements that are as large, or infinite, with
+# the padding, and gives -1 as their index. A row that already has a power of two elements is right.
 
 
 def fill_rows(b: GraphBuilder, node: oir.Node) -> list[oir.Value] | None:
-    """A TopK of rows filled up with infinities, which come last; None where nothing is missing.
+    """A TopK of rows padded with infinities, which come last; None where no padding is needed.
 
-    Of equal elements the first one comes first, so no infinity of the filling comes before one of
+    Of equal elements the first one comes first, so no infinity of the padding comes before one of
     the row.
     """
     x, count = present(node.inputs)

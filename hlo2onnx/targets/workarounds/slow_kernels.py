@@ -94,8 +94,7 @@ def _if_narrow(
 def _counted(
     b: TargetBuilder, node: oir.Node, row: oir.Value, lowest: oir.Value, highest: oir.Value
 ) -> oir.Value:
-    """The integers in order, if they are less far apart than there are integers, or if their type
-    is so narrow.
+    """The integers in order, if their range, or that of their type, is smaller than their count.
 
     The k-th of the sorted differences from the first integer is the count of the differences d with
     at most k elements up to d. The differences that no element reaches count for the place behind
@@ -224,7 +223,7 @@ _BITS = {T.FLOAT: T.INT32, T.DOUBLE: T.INT64}
 _INTEGERS = frozenset({T.INT32, T.INT64, T.UINT32, T.UINT64, T.UINT8})
 
 _FEWEST_ELEMENTS = 16384
-"""From so many on, arithmetic is faster."""
+"""Elements from which on arithmetic is faster."""
 
 
 def select_by_arithmetic(b: TargetBuilder, node: oir.Node) -> oir.Value | None:

@@ -26,9 +26,9 @@ _WORD = oir.DataType.UINT32
 class BatchThreefry(Rule):
     """Threefry2x32(k, i), Threefry2x32(l, j) -> Split(Threefry2x32(Concat(k, l), Concat(i, j)))
 
-    Legal if no use waits for another: it is a function of each element. Done for those of one graph
-    that wait for equally many others, if they draw few numbers together: then the nodes take the
-    time, not the numbers. Programs split a key and draw with each part.
+    Legal if no use depends on another: it is a function of each element. Done for uses of one graph
+    with equally many uses on the longest path to them, if they draw few numbers together: then the
+    nodes take the time, not the numbers. Programs split a key and draw with each part.
     """
 
     name = "batch-threefry"
@@ -37,15 +37,15 @@ class BatchThreefry(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         most = b.costs.threefry_written_elements
-        need(most > 0, "the target does not write it out", node)
+        need(most > 0, "the target runs Threefry as a Scan", node)
         moves = all(b.supports(op_type, _WORD) for op_type in ("Concat", "Gather", "Split"))
         need(moves, "the target cannot join words", node)
         assert node.graph is not None
         uses = b.nodes_of(node.graph, THREEFRY)
         need(len(uses) > 1, "no other use is in the same graph", node)
-        need(uses[0] is node, "another use in front of it is joined with others first", node)
+        need(uses[0] is node, "an earlier use is joined with others first", node)
         batches = _batches(node.graph, uses, int(most))
-        need(batches, "no other use can take place at the same time", node)
+        need(batches, "no other use is independent of it", node)
         words: Sequence[oir.Value] = ()
         for first, *others in batches:
             _advance(first, others)
@@ -61,7 +61,7 @@ class BatchThreefry(Rule):
 
 
 def _batches(graph: oir.Graph, uses: Sequence[oir.Node], most: int) -> list[list[oir.Node]]:
-    """Uses of a graph that wait for equally many others, for at most so many numbers each."""
+    """Uses of a graph at the same depth, for at most this many numbers each."""
     levels = _levels(graph)
     batches: dict[int, list[oir.Node]] = {}
     total: dict[int, int] = {}

@@ -39,11 +39,11 @@ HOLDS: Mapping[str, Callable[[float, float], bool]] = {
 
 
 class Row(Equations):
-    """A row of this page."""
+    """A row of this table."""
 
 
 class CompareChoices(Rule):
-    """Where(c, 2, 0) == 2 -> c, Where(c, 2, 0) == 0 -> not c, Cast(c) > 0 -> c, and so for other
+    """Where(c, 2, 0) == 2 -> c, Where(c, 2, 0) == 0 -> not c, Cast(c) > 0 -> c, likewise for other
     comparisons of one of two numbers
 
     Legal for constants of one element, and for cast booleans, which are 1 or 0. Done if the
@@ -107,7 +107,7 @@ def _casts_to_boolean(match: Match) -> None:
 
 
 def _lacks_where(match: Match) -> None:
-    need(not match.b.supports("Where", BOOL), "the target selects booleans", match.node)
+    need(not match.b.supports("Where", BOOL), "the target has Where for booleans", match.node)
 
 
 def _zero_if_false(match: Match) -> None:
@@ -125,18 +125,18 @@ def _cast_once(match: Match) -> None:
     """Nothing else casts p to this type."""
     final = dtype_of(match.node.outputs[0])
     casts = [x.outputs[0] for x in match["p"].consumers() if x.op_type == "Cast"]
-    need([dtype_of(x) for x in casts].count(final) == 1, "others read the number", match["p"])
+    need([dtype_of(x) for x in casts].count(final) == 1, "the number has other readers", match["p"])
 
 
 def _reduces_some(match: Match) -> None:
-    """The result is boolean, the numbers were integers, and there is one at least."""
+    """The result is boolean, the numbers are integers, and there is at least one."""
     need(dtype_of(match.node.outputs[0]) == BOOL, "the result is a number", match.node)
-    need(dtype_of(match["axes"]) in INTEGERS, "they are cast to floats", match["axes"])
+    need(dtype_of(match["axes"]) in INTEGERS, "the booleans are cast to floats", match["axes"])
     node = maker_of(match["axes"], "ReduceMax", "ReduceMin")
     assert node is not None
     extents = [shape_of(match["p"])[axis] for axis in reduced_axes(node)]
     are_some = all(isinstance(extent, int) and extent > 0 for extent in extents)
-    need(are_some, "there may be none", match["p"])
+    need(are_some, "there may be no elements", match["p"])
 
 
 RULES: tuple[Rule, ...] = (

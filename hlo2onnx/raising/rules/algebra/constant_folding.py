@@ -24,7 +24,7 @@ from hlo2onnx.ir.values import (
 from hlo2onnx.ir.weights import SMALL_ELEMENTS, detached, weight_of
 from hlo2onnx.raising.engine import CONSTANT, Refusal, Rewriter, Rule, need
 
-# Limits on the size of the model and on compile time, no costs:
+# Limits on the size of the model and on compile time, not costs:
 MOVED_ELEMENTS = 1 << 12
 """Elements of a constant that may always be made by moving others."""
 
@@ -41,11 +41,11 @@ _MOVES = MOVES.keys() - {"Identity", "Pad", "ScatterND"}
 """Operators that give elements in another shape or order, without elements of other tensors."""
 
 _PASS_ON = ELEMENTWISE_OPERATORS | {"Concat", "Expand", "Gather"}
-"""Operators that take one element instead of a repeated one, or pass it on."""
+"""Operators that accept one element instead of a repeated one, or pass it on."""
 
 
 def _is_final(x: oir.Value) -> bool:
-    """Whether all readers, behind reshapes too, read every element."""
+    """Whether all readers, also through reshapes, read every element."""
     if x.is_graph_output():
         return False
     return all(
@@ -88,7 +88,7 @@ class FoldConstants(Rule):
             is_index = size_of(inputs[0]) != 1 and dtype_of(node.outputs[0]) in INTEGERS
             is_final = is_index or _is_final(node.outputs[0])
             need(is_final, "readers that broadcast take it unexpanded", node)
-        need(self._affordable(node, int(np.prod(dims or ())), b), "it would store more", node)
+        need(self._affordable(node, int(np.prod(dims or ())), b), "it would take more memory", node)
         copy = detached(node)
         try:
             return b.derived(

@@ -22,7 +22,7 @@ class DyadicArithmetic(Rule):
     sources = frozenset({CONSTANT, "Expand", "Identity", "Reshape", "Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        operands = needed(with_number(node, b.facts.constant), "neither operand is a number", node)
+        operands = needed(with_number(node, b.facts.constant), "neither operand is constant", node)
         x, number = operands
         need(b.facts.steps(node.outputs[0]) is not None, "its result may be rounded", node)
         need(
@@ -33,9 +33,9 @@ class DyadicArithmetic(Rule):
         if node.op_type != "Mul" and number == 0:
             return x
         inner, same = x.producer(), ("Mul",) if node.op_type == "Mul" else ("Add", "Sub")
-        need(inner is not None and inner.op_type in same, "its operand is not such an operation", x)
+        need(inner is not None and inner.op_type in same, "its operand is another operation", x)
         assert inner is not None
-        before = needed(with_number(inner, b.facts.constant), "its operand has no number", inner)
+        before = needed(with_number(inner, b.facts.constant), "its operand has no constant", inner)
         start, first = before
         need(b.facts.steps(start) is not None, "its operand may be rounded", inner)
         need(shape_of(start) == shape_of(x), "the constant has more axes", inner)

@@ -23,7 +23,7 @@ class ScalarGather(Rule):
     """Gather(x, indices) -> GatherElements(x, indices), for a vector x
 
     Indices of several axes are flattened, and the result gets their shape. Both operators count
-    negative indices from the end. Done for so many indices that it is faster.
+    negative indices from the end. Done for many indices, where it is faster.
     """
 
     name = "scalar-gather"
@@ -44,7 +44,7 @@ class FlatGather(Rule):
     It is Gather(Reshape(x, (n * m, ...)), i * m + j) where a pair names a row. Legal if j lies in
     [0, m) and i in [-n, n); i * m + j then counts from the end as i does. Casts, clamps and bounds
     of the joined indices are applied to i and j. The index is computed in i32 if it fits. Done for
-    so many pairs that it is faster.
+    many pairs, where it is faster.
     """
 
     name = "flat-gather"
@@ -72,11 +72,11 @@ def _inside(b: Rewriter, index: oir.Value, extent: int, lowest: int) -> oir.Valu
     """An index in [lowest, extent).
 
     Where the program adds the extent to negative indices, the first index stays negative. Others
-    need no comparison either if the extent is a power of two: -1 ends in the digits of extent - 1.
+    need no comparison either if the extent is a power of two: -1 ends in the bits of extent - 1.
     """
     known = b.facts.int_range(index)
     is_inside = known is not None and known.within(lowest, extent - 1)
-    need(is_inside, "an index may count from the end, or lie outside", index)
+    need(is_inside, "an index may be negative or out of range", index)
     either = clamped_from_the_end(index, extent)
     is_power = extent & (extent - 1) == 0 and b.supports("BitwiseAnd", dtype_of(index))
     if either is None or not (lowest or is_power):
@@ -87,9 +87,9 @@ def _inside(b: Rewriter, index: oir.Value, extent: int, lowest: int) -> oir.Valu
 
 
 def need_many(indices: oir.Value, b: Rewriter) -> None:
-    """Declines if there are so few indices that other forms are faster."""
+    """Refuses few indices: other forms are faster."""
     count = size_of(indices)
-    need(count is not None and count >= b.costs.many_elements, "it gathers few", indices)
+    need(count is not None and count >= b.costs.many_elements, "it gathers few elements", indices)
 
 
 def _narrowed(b: Rewriter, indices: oir.Value) -> oir.Value:

@@ -88,7 +88,7 @@ class NegativeIndex(Rule):
         readers = {reader.op_type for reader in indices.consumers()}
         alone = clamped is indices or len(clamped.uses()) == 1
         is_shared = len(clip[0].uses()) > 1 or not alone or not readers <= GATHERS
-        need(not is_shared, "others read the indices", indices)
+        need(not is_shared, "the indices have other readers", indices)
         is_whole = const_number(clip[1]) == 0 and const_number(clip[2]) == extent - 1
         need(is_whole, "they are clamped to other bounds", indices)
         i = needed(
@@ -96,7 +96,7 @@ class NegativeIndex(Rule):
             "no negative index is counted from the end",
             indices,
         )
-        need(not _is_counted_again(i, clip[0], extent), "others read an equal index", indices)
+        need(not _is_counted_again(i, clip[0], extent), "an equal index has other readers", indices)
         dims = shape_of(indices)
         need(b.reshapes_at_once(clamped, dims), "its shape is computed at run time", node)
         bounds = (b.scalar_like(-extent, i), b.scalar_like(extent - 1, i))

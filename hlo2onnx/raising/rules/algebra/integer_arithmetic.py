@@ -15,7 +15,7 @@ _FLOORED = _SIGNS_AND_REST.format("Mod(x, y, fmod=0)")
 
 
 class Row(Equations):
-    """A row of this page."""
+    """A row of this table."""
 
 
 def _are_numbers(match: Match) -> None:
@@ -38,7 +38,7 @@ def _natural(match: Match) -> None:
 def _compares_signs(match: Match) -> None:
     """s is the sign of y, which may be known to be 1."""
     is_sign = source_of(match["s"], "Sign") is match["y"]
-    need(is_sign or match.b.facts.int_range(match["s"]) == (1, 1), "it compares no signs")
+    need(is_sign or match.b.facts.int_range(match["s"]) == (1, 1), "it does not compare signs")
 
 
 def _rounded_down(match: Match) -> oir.Value:

@@ -15,12 +15,12 @@ _TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
 
 class Row(Equations):
-    """A row of this page."""
+    """A row of this table."""
 
 
 def _is_exact_and_fast(match: Match) -> None:
-    """The kernel has the type, the digits and the speed; and x is not empty, for which its result
-    has a wrong shape."""
+    """The kernel supports the type and is exact and fast; x is not empty, or the result would have
+    a wrong shape."""
     x, b, node = match["x"], match.b, match["axes"].producer()
     dims = static_shape(x)
     need(dims, "its extents are not known, or it is a scalar", x)

@@ -17,7 +17,7 @@ class MultiplyByReciprocal(Rule):
 
     Legal for floats if XLA knows c when it compiles: it multiplies by 1 / c, rounded to the element
     type. A weight is an argument of the user's function, and an iota, with what is computed from
-    it, is no constant for XLA. Decompositions keep their quotients, which are more exact. Where
+    it, is not a constant for XLA. Decompositions keep their quotients, which are more exact. Where
     1 / c is a denormal f32 or f64, XLA's product is 0, and the Div stays.
     """
 
@@ -30,9 +30,9 @@ class MultiplyByReciprocal(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, c = operands(node)
         need(dtype_of(x) in FLOATS, "it is a quotient of integers", node)
-        need(node.meta.get(BY_RECIPROCAL), "XLA divides, or it is no quotient of the program", node)
+        need(node.meta.get(BY_RECIPROCAL), "XLA divides, or the program does not", node)
         need(weight_of(c) is None, "the divisor is a weight", c)
-        divisor = needed(const_of(c), "the divisor is no constant", c)
+        divisor = needed(const_of(c), "the divisor is not constant", c)
         need(const_of(x) is None, "both operands are constants", node)
         dtype = np.dtype(np.float16) if _rounds_to_f16(node, x) else divisor.dtype
         with np.errstate(divide="ignore", over="ignore", under="ignore"):

@@ -25,24 +25,24 @@ from hlo2onnx.raising.match.views import both_orders, first, operands, source_of
 
 
 class Row(Equations):
-    """A row of this page."""
+    """A row of this table."""
 
 
 def _zero_sign_is_hidden(match: Match) -> None:
-    """No sum with 0 is -0, or its sign is not seen."""
+    """No sum with 0 is -0, or nothing depends on its sign."""
     source = source_of(match["x"], "Cast")
     was_integer = source is not None and dtype_of(source) in INTEGERS
     hidden = was_integer or is_never_negative_zero(match["x"])
     hidden = hidden or is_zero_sign_lost(match.node.outputs[0])
-    need(hidden, "the sign of a zero may be seen", match.node)
+    need(hidden, "the sign of a zero may matter", match.node)
 
 
 def _finite_or_integer(match: Match) -> None:
-    """A product with 0 is 0, and the sign of a zero is not seen."""
+    """A product with 0 is 0, and nothing depends on its sign."""
     if dtype_of(match["x"]) in FLOATS:
         need(match.b.facts.finite(match["x"]), "0 * NaN and 0 * inf are NaN", match.node)
         need(
-            is_zero_sign_lost(match.node.outputs[0]), "the sign of the zero may be seen", match.node
+            is_zero_sign_lost(match.node.outputs[0]), "the sign of the zero may matter", match.node
         )
 
 
@@ -59,7 +59,7 @@ def _no_sign(match: Match) -> None:
 
 
 class FoldComparison(Rule):
-    """x < y -> True or False, and so for <=, >, >=, ==; x == x, x <= x -> True; x < x -> False
+    """x < y -> True or False, likewise for <=, >, >=, ==; x == x, x <= x -> True; x < x -> False
 
     Legal if the ranges of the operands decide all elements, or both operands are the same value.
     Floats must not be NaN, except in x < x. Extents have ranges in any type.
@@ -255,4 +255,4 @@ the product or the negative factor.""",
         formerly=["negate-constant"],
     ),
 )
-"""Differentiation leaves them in many places. The last rules, as patterns of others have Neg."""
+"""Differentiation leaves Neg in many places. Tried last, as patterns of other rules contain Neg."""

@@ -1,4 +1,4 @@
-"""Loops make no trips that only copy their states."""
+"""Loops end when their trips would only copy the states."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from hlo2onnx.raising.match.counted_loop import Trips, counted
 from hlo2onnx.raising.match.views import first
 
 MOST_NODES = 32
-"""Nodes of a condition: they are there twice. A limit on the size of the model, no cost."""
+"""Most nodes of a condition, which is stored twice. A limit on the size of the model, not a
+cost."""
 
 
 class EarlyExit(Rule):
     """Loop(n, s = If(p(s), f(s), s)) -> Loop(n, while p(s): s = f(s))
 
     Legal if the condition depends only on states and on values made before the loop, one branch
-    gives every state back, nothing is stacked, and no part of the condition fails on any state.
-    Once the condition is false it stays so, as no state changes any more. Programs write bounded
-    while loops like this, to differentiate them.
+    returns every state unchanged, nothing is stacked, and no part of the condition fails on any
+    state. Once the condition is false it stays so, as no state changes any more. Programs write
+    bounded while loops like this, to differentiate them.
     """
 
     name = "early-exit"
@@ -39,13 +40,13 @@ class EarlyExit(Rule):
         condition = first(branches)
         going = _goes_on(trips, branches)
         makers = makers_within(trips.body, [condition])
-        need(len(makers) <= MOST_NODES, "the condition takes much to compute", node)
+        need(len(makers) <= MOST_NODES, "the condition has too many nodes", node)
         for maker in makers:
             need(is_speculatable(maker), "it may fail after the last trip", maker)
         read = {condition, *(x for maker in makers for x in maker.inputs)}
         need(not read.isdisjoint(trips.states), "the condition depends on no state", node)
         counts = not read.isdisjoint(trips.body.inputs[:2])
-        need(not counts, "the condition depends on the number of the trip", node)
+        need(not counts, "the condition depends on the trip number", node)
         start = _condition(b, makers, condition, trips.states, trips.initial, going)
         with b.at_end(trips.body):
             end = _condition(b, makers, condition, trips.states, trips.after, going)
@@ -73,11 +74,11 @@ def _condition(
 def _choice(trips: Trips) -> oir.Node:
     """The If that makes all states that the body changes."""
     makers = {value.producer() for value in _changed(trips)}
-    need(len(makers) == 1, "no one node makes the states", trips.loop)
+    need(len(makers) == 1, "not exactly one node makes the states", trips.loop)
     (node,) = makers
-    need(node is not None and node.op_type == "If", "the states are always computed", node)
+    need(node is not None and node.op_type == "If", "no If makes the states", node)
     assert node is not None
-    need(node.graph is trips.body, "another graph makes the states", node)
+    need(node.graph is trips.body, "the If is in another graph", node)
     return node
 
 
@@ -87,7 +88,8 @@ def _changed(trips: Trips) -> list[oir.Value]:
 
 
 def _goes_on(trips: Trips, branches: oir.Node) -> bool:
-    """The condition with which a trip changes states: the other branch gives all of them back."""
+    """The condition with which a trip changes states: the other branch returns all of them
+    unchanged."""
     pairs = [
         (state, x.index())
         for state, x in zip(trips.states, map(origin, trips.after), strict=True)

@@ -24,10 +24,10 @@ MOST_WITHOUT_LOOP = 20_000
 class LoopUnroll(Rule):
     """Loop(f) of three trips -> f(f(f(x)))
 
-    Legal for a known number of trips, not 0, without a condition, and a body without loops,
-    branches and random numbers. Done for one trip, for few nodes, or if the trips are layers of a
-    network: each multiplies by its own rows of constant weights. For a target without Loop, up to
-    20,000 nodes are few.
+    Legal for a known trip count, not 0, without a condition, and a body without loops, branches and
+    random numbers. Done for one trip, for few nodes, or if the trips are layers of a network: each
+    multiplies by its own rows of constant weights. For a target without Loop, up to 20,000 nodes
+    are few.
     """
 
     name = "loop-unroll"
@@ -46,7 +46,7 @@ class LoopUnroll(Rule):
         most = b.costs.unrolled_layer_nodes if layers else b.costs.unrolled_nodes
         if b.target.flags.no_loop:
             most = max(most, MOST_WITHOUT_LOOP)
-        need(trips.count == 1 or size <= most, "it would be too long", node)
+        need(trips.count == 1 or size <= most, "the unrolled loop would have too many nodes", node)
         states = trips.initial
         stacks: list[list[oir.Value]] = [[] for _ in trips.rows]
         for trip in range(trips.count):

@@ -23,19 +23,19 @@ class Partition(Rule):
 
     Each value of the body is of one kind:
 
-    - fixed: a state to which each trip gives its first value back. It is that value.
+    - fixed: a state that no trip changes. Its first value replaces it.
     - constant: a state that follows from constants alone. It becomes a row of a constant table. If
-      the condition follows from these states, the number of trips is known.
-    - early: a value that depends only on the number of the trip and on values made before the
-      loop, through operators that work on each row (elementwise ones, MatMul, reductions, moves).
-      It is computed for all trips before the loop. So a loop without states
-      (`lax.map`) vanishes, and random numbers of scanned keys are drawn at once.
+      the condition follows from these states, the trip count is known.
+    - early: a value that depends only on the trip number and on values made before the loop,
+      through operators that work on each row (elementwise ones, MatMul, reductions, moves). It is
+      computed for all trips before the loop. So a loop without states (`lax.map`) vanishes, and
+      random numbers of scanned keys are drawn at once.
     - late: a value that only stacks need. It is computed from stacks after the loop.
     - chained: a state that depends on itself alone. It gets a loop of its own, if much of the rest
       is early then: numbers are drawn at once from keys that are split in each trip.
 
-    All others stay. Legal if the number of trips is known and not 0. What is stacked must have the
-    same shape in every trip.
+    All others stay. Legal if the trip count is known and not 0. What is stacked must have the same
+    shape in every trip.
     """
 
     name = "partition-loop"
@@ -111,7 +111,7 @@ def _by_trips(node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         early.moved() or late_values(b, trips, early.rows) or chain_apart(b, trips, early.rows)
     )
     if results is None:
-        raise Refusal("every value depends on a state, or little would move", node)
+        raise Refusal("all values depend on a state, or few would leave the loop", node)
     return results
 
 

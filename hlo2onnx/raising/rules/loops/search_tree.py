@@ -41,9 +41,9 @@ class SearchTree(Rule):
     changes it, element by element, by constants and one condition alone. The condition depends on
     the states only by one element of a vector, whose place follows from the states. So the states
     follow from the conditions of the trips before. Their bits are k, the node of a binary tree: y
-    is x in the order of the nodes, and the last states are constants for each leaf. x needs no
-    order. Done for a known number of trips, if that saves nodes in the body, and if the tree has
-    few elements, or few for each element that is searched.
+    is x in the order of the nodes, and the last states are constants for each leaf. x need not be
+    sorted. Done for a known trip count, if that saves nodes in the body, and if the tree has few
+    elements, or few for each element that is searched.
     """
 
     name = "search-tree"
@@ -62,7 +62,7 @@ class SearchTree(Rule):
         search = _search(trips, size)
         kept = _kept(search)
         before = sum(one.op_type != "Identity" for one in trips.body)
-        need(len(kept) + _WALK_NODES < before, "no node would be saved", node)
+        need(len(kept) + _WALK_NODES < before, "it would save no nodes", node)
         try:
             places, ends = _tree(search, _starts(b, trips))
         except Unknown as error:
@@ -96,27 +96,27 @@ class _Search:
 
 
 def _search(trips: Trips, size: int) -> _Search:
-    """The parts of a loop with states of so many elements.
+    """The parts of a loop with states of this many elements.
 
     Raises:
-        Refusal: It is no search in a table.
+        Refusal: It is not a search in a table.
     """
     loop, states = trips.loop, trips.states
     integers = all(dtype_of(x) in INTEGERS and size_of(x) == size for x in states)
-    need(integers and not trips.rows, "a state is no integer, or larger than others", loop)
+    need(integers and not trips.rows, "not all states are integers of one size", loop)
     gathers = [node for node in makers_within(trips.body, trips.after) if _takes(trips, node)]
     need(len(gathers) == 1, "it does not take elements of one vector", loop)
     (gather,) = gathers
     place, read = _slice(trips, size, [gather.inputs[1]], set())
-    need(place, "its state is the place itself, as in a tree", gather)
+    need(place, "a state is the index itself", gather)
     update, conditions = _slice(trips, size, trips.after, _readers(trips.body, gather.outputs[0]))
     need(
         len(conditions) == 1 and not read,
-        "no single condition chooses the states",
+        "the next states do not depend on exactly one condition",
         loop,
     )
     (condition,) = conditions
-    need(size_of(condition) == size, "the condition is not one for each element", loop)
+    need(size_of(condition) == size, "the condition is not elementwise", loop)
     return _Search(trips, gather, condition, place, update)
 
 
@@ -158,7 +158,7 @@ def _slice(
             conditions.add(x)
             continue
         node = x.producer()
-        need(node is not None and node.graph is trips.body, "it reads a value from outside", x)
+        need(node is not None and node.graph is trips.body, "it reads a value of an outer graph", x)
         assert node is not None
         plain = node.op_type in _COMPUTED | _COPIES and not node.domain and size_of(x) == size
         need(plain, "a state is not computed element by element", node)
@@ -200,7 +200,7 @@ def _tree(search: _Search, states: list[np.ndarray]) -> tuple[np.ndarray, list[n
     """The place in the table for each node of the tree, and each state at the end of each path.
 
     The root has number 1, and the nodes after node k have the numbers 2 k, if the condition does
-    not hold, and 2 k + 1. Number 0 is no node.
+    not hold, and 2 k + 1. Number 0 is not a node.
 
     Raises:
         Unknown: A state or a place is not known, or the place is not in the table.
@@ -213,7 +213,7 @@ def _tree(search: _Search, states: list[np.ndarray]) -> tuple[np.ndarray, list[n
         found = _evaluated(search.place, known, index).astype(np.int64)
         found = np.broadcast_to(found, 1 << trip)
         if not isinstance(rows, int) or found.min() < -rows or found.max() >= rows:
-            raise Unknown("a place may lie outside of the table")
+            raise Unknown("an index may be out of range")
         places.append(found)
         known = {x: np.repeat(array, 2) for x, array in known.items()}
         known[search.condition] = np.tile([False, True], 1 << trip)

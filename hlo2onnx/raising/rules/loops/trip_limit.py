@@ -16,8 +16,8 @@ class TripLimit(Rule):
     """Loop(while c and k + 1 < n: k = k + 1) -> Loop(n, while c: k = k + 1)
 
     Legal for a counter that starts from a constant and is compared with a constant, if an int64
-    holds the number of trips, and a float counts whole numbers without rounding. The number then
-    follows without the counter, which is often needed for nothing else.
+    holds the trip count, and a float counts whole numbers without rounding. The trip count then
+    follows without the counter, which often has no other use.
     """
 
     name = "trip-limit"
@@ -27,7 +27,7 @@ class TripLimit(Rule):
         need(not b.target.flags.no_loop, "the target runs no Loop with a condition", node)
         body = node.attributes["body"].as_graph()
         given = const_ints(node.inputs[0])
-        need(node.inputs[0] is None or given, "the number of its trips is computed", node)
+        need(node.inputs[0] is None or given, "its trip count is computed", node)
         parts = conjuncts(body.outputs[0])
         limits = [limit_by(node, part) for part in parts]
         limit = needed(

@@ -20,7 +20,7 @@ _OF_ANCHOR: Mapping[str, Sequence[Activation]] = {
 
 
 class ActivationOperators(Rule):
-    """0.5 * x * (1 + Erf(x / sqrt(2))) -> Gelu(x), and so for each of `ACTIVATIONS`"""
+    """0.5 * x * (1 + Erf(x / sqrt(2))) -> Gelu(x), likewise for each of `ACTIVATIONS`"""
 
     name = "activations"
     anchors = frozenset(_OF_ANCHOR)
@@ -107,7 +107,7 @@ class Sigmoid(Rule):
 
 
 def _tolerates(node: oir.Node, value: oir.Value, depth: int, is_gated: bool = False) -> bool:
-    """Whether a node and its readers tolerate errors in the smallest values of an operand.
+    """Whether a node and its readers tolerate errors in the small values of an operand.
 
     Args:
         is_gated: Whether the operand has passed a gate, and is no longer a probability.
@@ -185,7 +185,7 @@ class Relu(Rule):
         y = node.outputs[0]
         need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "its type is not f16, f32 or f64", node)
         found = needed(match(Op("Max", 0.0, X), y), "it is not a maximum with 0", node)
-        need(shape_of(found["x"]) == shape_of(y), "the 0 decides its shape", node)
+        need(shape_of(found["x"]) == shape_of(y), "the 0 determines its shape", node)
         need(_is_sign_blind(y), "a reader may distinguish -0 and +0", node)
         return b.Relu(found["x"])
 
@@ -219,7 +219,7 @@ class MinMaxToClip(Rule):
         x = found["x"]
         low, high = (const_number(found[name]) if name in found else 0 for name in ("low", "high"))
         assert low is not None and high is not None
-        need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
+        need(shape_of(x) == shape_of(y), "a bound determines its shape", node)
         if node.op_type == "Min":
             need(low <= high, "the lower bound is above the upper one", node)
             blind = 0 not in (low, high) or _is_sign_blind(y)
@@ -247,7 +247,7 @@ class Selu(Rule):
         )
         x, elu = found["x"], found["elu"].producer()
         assert elu is not None
-        need(shape_of(x) == shape_of(y), "the factor decides its shape", node)
+        need(shape_of(x) == shape_of(y), "the factor determines its shape", node)
         need(b.supports("Selu", dtype_of(x)), "no Selu for its type", node)
         gamma = const_number(found["gamma"]) or 0
         need(0 < gamma < math.inf, "the factor is not positive and finite", node)

@@ -35,7 +35,7 @@ OPSET = 23
 _NOWHERE = -(2.0**96)
 """A score that stays the same when other scores are added: these are below 2^70."""
 _ROUNDING = 2.0**-20
-"""How far a product of two constants may be off."""
+"""Largest relative error of a product of two constants."""
 
 Dims = tuple[Dim, ...]
 
@@ -168,7 +168,7 @@ def _scores(softmax: oir.Node, precision: oir.DataType | None) -> _Scores:
         need(is_private(scores), "the scores have other readers", scores)
         scores, factor = (first(node), 1.0) if node.op_type in RESHAPES else _unscaled(node)
         scale *= factor
-    found = needed(maker_of(scores, "MatMul"), "the scores are no product", scores)
+    found = needed(maker_of(scores, "MatMul"), "the scores are not a product", scores)
     need(is_private(scores), "the scores have other readers", scores)
     need(0 < scale <= 1, "the scale is not in (0, 1]", found)
     q, kt = operands(found)
@@ -189,11 +189,11 @@ def _unmasked(logits: oir.Value) -> tuple[oir.Value, oir.Value | None, float | N
     for scores, addend in both_orders(node):
         if _is_product(scores):
             return scores, addend, None
-    raise Refusal("it is no sum of scores and a mask", node)
+    raise Refusal("it is not a sum of scores and a mask", node)
 
 
 def _is_product(scores: oir.Value) -> bool:
-    """Whether a product of matrices is behind scales and reshapes."""
+    """Whether the scores are a product of matrices, perhaps scaled and reshaped."""
     value: oir.Value | None = scores
     while (node := maker_of(value, "Mul", "Div", *RESHAPES)) is not None:
         value = first(node)
@@ -215,7 +215,7 @@ def _uncapped(scores: oir.Value) -> tuple[oir.Value, float]:
         is_alone = all(map(is_private, (scores, tanh, inner)))
         need(is_alone, "the scores have other readers", node)
         x, factor = _unscaled(divided)
-        need(abs(factor * number - 1) < _ROUNDING, "they are divided by another number", node)
+        need(abs(factor * number - 1) < _ROUNDING, "the scores are divided by another number", node)
         return x, number
     return scores, 0.0
 
@@ -224,13 +224,13 @@ def _unscaled(node: oir.Node) -> tuple[oir.Value, float]:
     """x and the factor c of x * c or x / (1 / c)."""
     if node.op_type == "Div":
         number = const_number(node.inputs[1])
-        need(number, "its divisor is no number", node)
+        need(number, "its divisor is not a constant number", node)
         assert number is not None
         return first(node), 1 / number
     for x, factor in both_orders(node):
         if (number := const_number(factor)) is not None and rank_of(factor) <= rank_of(x):
             return x, number
-    raise Refusal("it multiplies by no number", node)
+    raise Refusal("no factor is a constant number", node)
 
 
 # -- the operator -----------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def _beside(mean: oir.Value, beside: oir.Value, x: oir.Value, factor: oir.Value)
     Raises:
         Refusal: The value is not such a mean, or may not broadcast alike.
     """
-    averaged = needed(maker_of(_data(mean), "ReduceMean"), "it is no mean", mean)
+    averaged = needed(maker_of(_data(mean), "ReduceMean"), "it is not a mean", mean)
     need(_data(first(averaged)) is _data(x), "it is the mean of another value", mean)
     if beside is factor:
         return mean
@@ -114,7 +114,7 @@ def _beside(mean: oir.Value, beside: oir.Value, x: oir.Value, factor: oir.Value)
     need(unshaped(mean) is kept and first(averaged) is x, "it is the mean of another view", mean)
     need(
         _repeats(kept, factor) and _repeats(mean, beside),
-        "the mean broadcasts to other elements",
+        "the mean broadcasts in another way",
         mean,
     )
     return kept
@@ -129,7 +129,7 @@ def _need_in_place(found: Bindings) -> None:
     rank = max(rank_of(shift), rank_of(factor))
     dims, own = ((1,) * (rank - rank_of(x)) + shape_of(x) for x in (shift, factor))
     same = dims == own and shape_of(inner) == shape_of(beside)
-    need(same, "the product meets other elements", shift)
+    need(same, "the product broadcasts in another way", shift)
 
 
 def _repeats(x: oir.Value, y: oir.Value) -> bool:
@@ -203,15 +203,15 @@ def _form(node: oir.Node) -> tuple[Bindings, oir.Value, oir.Value | None]:
         x, mean, shift = found["x"], found["mean"], found["shift"]
         if shape_of(x) != shape_of(output):
             continue  # a parameter decides the shape
-        need(is_rounded(x), "x would lose digits", x)
+        need(is_rounded(x), "the kernel would lose digits of x", x)
         is_instance = shape_of(x)[0] == 1 and maker_of(unshaped(mean), "ReduceMean")
-        need(not is_instance, "group-normalization normalizes a single image", mean)
+        need(not is_instance, "group-normalization handles a single image", mean)
         return found, unshaped(_of_channels(mean, x)), unshaped(_of_channels(shift, x))
     for found in _EXPANDED.matches(output, {}):
         if shape_of(found["x"]) != shape_of(output):
             continue
         mean = unshaped(found["mean"])
-        need(maker_of(mean, "ReduceMean") is None, "center-before-scale loses fewer digits", mean)
+        need(maker_of(mean, "ReduceMean") is None, "center-before-scale is more exact", mean)
         _of_channels(found["shift"], found["x"])
         return found, mean, found.get("bias")
     raise Refusal("no centered value is scaled and shifted", node)
@@ -249,5 +249,5 @@ def _vector(value: oir.Value, like: oir.Value, b: Rewriter) -> oir.Value:
         Refusal: It has more or fewer.
     """
     channels = shape_of(like)[1]
-    need(product(shape_of(value)) == channels, "it is no number for each channel", value)
+    need(product(shape_of(value)) == channels, "not one number for each channel", value)
     return b.reshape(value, (channels,))

@@ -122,7 +122,7 @@ def _check_scale(
     outer = next((n for n, dim in enumerate(kept) if dim != dims[n]), len(dims))
     count = product([batch, groups.count, width])
     of_groups = set(kept[outer:]) <= {1} and product(kept[:outer]) == count
-    need(of_groups, "its groups are others", small)
+    need(of_groups, "its groups differ", small)
     images = next((n for n, dim in enumerate(dims) if dim != 1), 0) if batch != 1 else 0
     same = dims[images] == batch and own == (*dims[:images], 1, *dims[images + 1 :])
     need(same, "the scale has another shape", scale)
@@ -142,12 +142,12 @@ def _of_groups(value: oir.Value, x: oir.Value) -> tuple[oir.Value, _Groups]:
     same = shape_of(value) == _Groups(x, channels, channels).per_channel
     need(same, "it does not hold one number for each channel", value)
     small, width = _repeated(value)
-    need(channels % width == 0, "no number is repeated for a group", value)
+    need(channels % width == 0, "no number is repeated within a group", value)
     return small, _Groups(x, channels, channels // width)
 
 
 def _repeated(value: oir.Value) -> tuple[oir.Value, int]:
-    """Numbers of which each is repeated so many times in a row, and how many times.
+    """Numbers that are each repeated in a row, and how many times.
 
     Raises:
         Refusal: They are repeated in another order.
@@ -161,7 +161,7 @@ def _repeated(value: oir.Value) -> tuple[oir.Value, int]:
     outer = next((n for n, dim in enumerate(kept) if dim != dims[n]), len(dims))
     width = product(dims[outer:])
     in_a_row = set(kept[outer:]) <= {1} and isinstance(width, int) and width
-    need(in_a_row, "no number is repeated for a group", value)
+    need(in_a_row, "no number is repeated within a group", value)
     assert isinstance(width, int)
     return unshaped(small), width
 
@@ -175,11 +175,11 @@ def _check_statistics(mean: oir.Value, found: Bindings, groups: _Groups) -> None
     )
     view = first(averaged)
     same = first(own) is view is found["x"] and reduced_axes(own) == reduced_axes(averaged)
-    need(same, "the variance is of something else, or around another mean", mean)
+    need(same, "the variance is of another tensor, or around another mean", mean)
     if view is x:
         need(count in (1, groups.channels), "the statistics are of other groups", mean)
     else:
-        need(source_of(view, *RESHAPES) is x, "the statistics are of something else", view)
+        need(source_of(view, *RESHAPES) is x, "the statistics are of another tensor", view)
         split = (dims[0], count, groups.width, *dims[2:])
         need(shape_of(view) == split, "the groups are not of channels", view)
     kept = (dims[0], count, *(1,) * (rank_of(view) - 2))
@@ -221,7 +221,7 @@ class InstanceNormalizationAffine(Rule):
             normal = value.producer()
             if normal is None or normal.op_type != "InstanceNormalization":
                 continue
-            need(is_private(value), "others read it", normal)
+            need(is_private(value), "it has other readers", normal)
             x, scale, shift = operands(normal)
             _need_all(shift, 0)
             if node.op_type == "Mul":

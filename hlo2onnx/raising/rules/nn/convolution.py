@@ -24,8 +24,8 @@ class ConvToMatMul(Rule):
 
     A Gather copies the channels under each place of the kernel into a row. Padding is a Pad, as the
     convolution multiplies zeros there too. Legal for any numbers, one group, and sizes that are
-    known. Done for f32 and a kernel that this loop or call computes for this convolution alone, if
-    it has many elements for each one of the image and the result.
+    known. Done for f32 and a kernel that this loop or call computes for this convolution only, if
+    it has as many elements as image and result together.
     """
 
     name = "conv-to-matmul"
@@ -34,8 +34,8 @@ class ConvToMatMul(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, kernel = first(node), _kernel(node)
-        need(not node.domain, "it is another operator of this name", node)
-        need(dtype_of(x) == oir.DataType.FLOAT, "this type is not measured", x)
+        need(not node.domain, "it is not a standard operator", node)
+        need(dtype_of(x) == oir.DataType.FLOAT, "only f32 was measured", x)
         known = [static_shape(value) for value in (*operands(node)[:2], node.outputs[0])]
         image, sizes, places = (needed(dims, "sizes are symbolic", node) for dims in known)
         need(node.attributes.get_int("group", 1) == 1, "channels are in groups", node)
@@ -43,7 +43,7 @@ class ConvToMatMul(Rule):
         moved, elements = prod(image) + prod(places), prod(sizes)
         need(elements and prod(image) and prod(places), "it is empty", node)
         need(b.costs.many_elements < inf, "such products are not known to be faster", node)
-        need(elements >= moved, "the image is as large", node)
+        need(elements >= moved, "the kernel is smaller than image and result", node)
         rank = len(places) - 2
         rows = _rows(b.transpose(x, [0, *range(2, rank + 2), 1]), node, sizes[2:], places[2:], b)
         made = b.MatMul(rows, b.reshape(kernel, (elements // sizes[0], sizes[0])))
@@ -66,7 +66,7 @@ def _kernel(node: oir.Node) -> oir.Value:
     perm = [last, last - 1, *range(last - 1)]
     need(list(turn.attributes["perm"].as_ints()) == perm, "the outputs are not last", turn)
     need(kernel.const_value is None, "the kernel is constant", kernel)
-    need(is_private(weights), "others read the transposed kernel", turn)
+    need(is_private(weights), "the transposed kernel has other readers", turn)
     maker = kernel.producer()
     home = kernel.graph if maker is None else maker.graph
     need(home is node.graph, "the kernel is computed outside of this body", kernel)

@@ -48,7 +48,7 @@ def _layer(node: oir.Node) -> _Layer:
     """The convolution that a sum, difference, product or quotient reads.
 
     Raises:
-        Refusal: There is none, others read it, its weights are not f32 or f64, or its bias is
+        Refusal: There is none, it has other readers, its weights are not f32 or f64, or its bias is
             computed.
     """
     swaps = node.op_type in ("Add", "Mul")
@@ -56,7 +56,7 @@ def _layer(node: oir.Node) -> _Layer:
         maker = maker_of(value, *CONVOLUTIONS)
         if maker is None:
             continue
-        need(is_private(value), "others read it", maker)
+        need(is_private(value), "it has other readers", maker)
         _, weights, bias = (*maker.inputs, None)[:3]
         assert weights is not None
         need(dtype_of(weights) in _TYPES, "the weights have fewer digits than f32", weights)
@@ -104,7 +104,7 @@ def _rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 class FoldScaleIntoConv(Rule):
-    """Mul(Conv(x, w, b), s) -> Conv(x, w * s, b * s), and so for Div, and ConvTranspose
+    """Mul(Conv(x, w, b), s) -> Conv(x, w * s, b * s), likewise for Div, and ConvTranspose
 
     Legal for constants w, b and s, one number of s for each channel, if nothing else reads the
     result of the convolution. All products must be normal numbers, and less than two bits may be
@@ -162,7 +162,7 @@ def _columns(scale: np.ndarray, convolution: oir.Node, weights: np.ndarray) -> n
 
 
 class FoldBiasIntoConv(Rule):
-    """Add(Conv(x, w, b), c) -> Conv(x, w, b + c), and so for Sub, and ConvTranspose
+    """Add(Conv(x, w, b), c) -> Conv(x, w, b + c), likewise for Sub, and ConvTranspose
 
     Legal for constants b and c, one number of c for each channel, if nothing else reads the result
     of the convolution. Without b, an added c may be a computed vector. No digits are lost: the
@@ -193,7 +193,7 @@ class FoldBiasIntoConv(Rule):
 
 
 def _vector(value: oir.Value, convolution: oir.Node) -> oir.Value | None:
-    """The vector behind a Reshape to one number for each channel, if there is one."""
+    """The vector that a Reshape turns into one number for each channel, if there is one."""
     if value.const_value is not None:
         return None
     vector = source_of(value, *RESHAPES)

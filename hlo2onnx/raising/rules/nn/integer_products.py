@@ -14,25 +14,25 @@ from hlo2onnx.raising.match.views import operands
 T = oir.DataType
 
 _DIGITS = {T.FLOAT: 24, T.DOUBLE: 53}
-"""Up to 2^digits a float type holds every integer."""
+"""The bits of a float type, which holds every integer up to 2^bits."""
 
 _LOW, _HIGH = 11, 21
-"""i32 numbers are high * 2^11 + low; a product of high by 2^11 has 21 digits that matter."""
+"""i32 numbers are high * 2^11 + low; in a product of high by 2^11, 21 bits matter."""
 
 _TERMS = 1 << 11
-"""Products of parts have at most 42 digits, so that sums of 2,048 have 53. One part is shifted by
-11, and the sum of both has at most 63."""
+"""Products of parts have at most 42 bits, so sums of 2,048 have 53. One part is shifted by 11, and
+the sum of both has at most 63 bits."""
 
 
 class IntegerMatMul(Rule):
     """MatMul(a, b) -> Cast(MatMul(Cast(a), Cast(b))), computed in f32 or f64; for i32 and u32
 
     Legal if the ranges of a and b, or their types, prove that the float type holds every sum, or
-    else if a and b are parted: a = high * 2^11 + low gives MatMul(high, b) * 2^11 + MatMul(low, b)
-    in f64. Only the last 21 digits of b matter for the first product. All sums of up to 2,048
-    products of such parts are exact, and the result wraps as in integers. An If does without parts
-    where the largest numbers of a and b at run time prove the same as ranges. Done for products so
-    large that it is faster.
+    else if a and b are split: a = high * 2^11 + low gives MatMul(high, b) * 2^11 + MatMul(low, b)
+    in f64. Only the last 21 bits of b matter for the first product. All sums of up to 2,048
+    products of such parts are exact, and the result wraps as in integers. An If skips the split
+    where the largest numbers of a and b at run time prove that the sums fit. Done for large
+    products, where it is faster.
     """
 
     name = "integer-matmul-in-floats"
@@ -58,7 +58,7 @@ class IntegerMatMul(Rule):
                 if largest <= range_of_type(dtype).high:
                     return b.cast(product, dtype)
                 return b.cast(_wrapped(b, product), dtype)
-        need(terms <= _TERMS, "sums of so many terms have too many digits", node)
+        need(terms <= _TERMS, "sums of this many terms have too many bits", node)
         need(_computes(b, T.DOUBLE), "the target lacks the arithmetic in f64", node)
         x, y = (b.cast(b.cast(value, T.INT32), T.DOUBLE) for value in (x, y))
         return b.cast(_product_modulo(b, x, y, terms), dtype)

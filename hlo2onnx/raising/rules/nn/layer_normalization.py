@@ -104,15 +104,14 @@ class _DividedByRoot(Rule):
 
 
 def need_few_terms(dims: Sequence[Dim], b: Rewriter) -> None:
-    """Refuses where so much is normalized together that the kernels lose digits; how much runs
-    along symbolic axes is not known."""
+    """Refuses rows so long that the kernels lose digits. The length of symbolic axes is unknown."""
     terms = math.prod(dim for dim in dims if isinstance(dim, int))
     is_exact = not b.target.flags.naive_sums or terms <= b.costs.normalized_terms
-    need(is_exact, "the kernel's sums of so many terms lose digits")
+    need(is_exact, "sums of this many terms lose digits")
 
 
 def _trailing(x: oir.Value, axes: tuple[int, ...], b: Rewriter) -> Shape:
-    """The shape of what is normalized together: the last axes."""
+    """The shape of a normalized row: the last axes."""
     count = len(axes)
     need(
         count and axes == tuple(range(rank_of(x) - count, rank_of(x))),
@@ -182,7 +181,7 @@ def _centered_by_deviation(node: oir.Node) -> tuple[Bindings, tuple[int, ...]]:
     same = constant_axes(found["axes"], rank_of(x)) == axes
     need(same, "mean and deviation have different axes")
     _need_beside(found["root"], x, axes)
-    need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
+    need(shape_of(x) == shape_of(node.outputs[0]), "a parameter determines the shape", node)
     return found, axes
 
 
@@ -240,13 +239,13 @@ class RMSNormalization(_DividedByRoot):
         axes = needed(constant_axes(found["axes"], rank_of(x)), "its axes are not known", x)
         dims = _trailing(x, axes, b)
         _need_beside(found["root"], x, axes)
-        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
+        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter determines the shape", node)
         scale = _parameter(b, found.get("scale"), dims, x)
         return b.RMSNormalization(x, scale, axis=-len(axes), epsilon=epsilon_of(found))
 
 
 class LayerNormalizationAffine(Rule):
-    """LayerNormalization(x, 1) * s + b -> LayerNormalization(x, s, b), and so RMSNormalization
+    """LayerNormalization(x, 1) * s + b -> LayerNormalization(x, s, b), likewise RMSNormalization
 
     Legal for s and b in the shape of the normalized axes, if nothing else reads the normalized
     values.
@@ -262,11 +261,11 @@ class LayerNormalizationAffine(Rule):
             normal = value.producer()
             if normal is None or normal.op_type not in ("LayerNormalization", "RMSNormalization"):
                 continue
-            need(is_private(value), "others read it", normal)
+            need(is_private(value), "it has other readers", normal)
             x, scale, *bias = normal.inputs
             assert x is not None and scale is not None
             dims = shape_of(scale)
-            need(shape_of(x) == shape_of(node.outputs[0]), "the parameter decides the shape", node)
+            need(shape_of(x) == shape_of(node.outputs[0]), "a parameter fixes the shape", node)
             need(not bias, "it already has a bias", normal)
             parameters = [scale, _parameter(b, parameter, dims, x)]
             if node.op_type == "Mul":

@@ -24,7 +24,7 @@ _GEMM_TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
 
 class VectorMatMul(Rule):
-    """Reshape(MatMul(Reshape(v, (1, n)), w), (m,)) -> MatMul(v, w), and so for two vectors
+    """Reshape(MatMul(Reshape(v, (1, n)), w), (m,)) -> MatMul(v, w), likewise for two vectors
 
     MatMul takes vectors, and returns a vector or, for two vectors, a scalar. Legal for matrices
     without batch axes. A matrix times a vector stays: ONNX Runtime makes a product for each row,
@@ -193,7 +193,7 @@ class _Split:
         whole = source_of(value, *RESHAPES)
         product = value if whole is None else whole
         node = needed(maker_of(product, "MatMul"), "its operand is not a product", value)
-        need(len(product.uses()) == 1 and len(value.uses()) == 1, "others read the product", node)
+        need(len(product.uses()) == 1 and len(value.uses()) == 1, "it has other readers", node)
         need(not value.is_graph_output(), "it is an output of the model", value)
         left, right = operands(node)
         need(rank_of(left) == rank_of(right) > 1, "only one operand has a batch", node)
@@ -271,9 +271,9 @@ class BatchedMatvec(Rule):
     """MatMul(a, v) -> ReduceSum(a * Tile(Reshape(v, (..., 1, n))), -1), for columns v
 
     Legal for f32 and f64 with equal batch axes and at least one term. The sum has as few terms as
-    a row of a. Done for so many matrices, and such small ones, that it is faster: a product of
-    matrices takes time to start. Products of few small vectors with vectors each are fewer nodes,
-    as the reshapes to rows and columns go. One vector times a constant is a MatMul of matrices.
+    a row of a. Done for many small matrices, where it is faster: a product of matrices takes time
+    to start. Products of few small vectors with vectors each are fewer nodes, as the reshapes to
+    rows and columns go. One vector times a constant is a MatMul of matrices.
     """
 
     name = "batched-matvec"
@@ -285,7 +285,7 @@ class BatchedMatvec(Rule):
         a, v = operands(node)
         dims, column = (needed(static_shape(x), "its extents are dynamic", x) for x in (a, v))
         dtype = dtype_of(a)
-        need(rank_of(a) >= 3 and column == (*dims[:-2], dims[-1], 1), "it has no such batch", node)
+        need(rank_of(a) >= 3 and column == (*dims[:-2], dims[-1], 1), "no batch of columns", node)
         # MatMul may read such a matrix in place; moving it takes longer than the product.
         need(maker_of(a, "Transpose") is None, "the matrices are transposed", a)
         need(dtype in FLOATS and dtype.bitwidth >= 32, "it is not f32 or f64", node)

@@ -213,7 +213,7 @@ class NearestResize(_Resample):
     def made(self, steps: dict[int, Step], x: oir.Value, moves: int, b: Rewriter) -> oir.Value:
         """See `_Resample.made`."""
         mode = _common_mode(steps.values())
-        need(mode is not None and b.supports(mode.key, dtype_of(x)), "there is no kernel", x)
+        need(mode is not None and b.supports(mode.key, dtype_of(x)), "the target has no Resize", x)
         assert mode is not None
         return resized(x, _sizes(steps), mode, b)
 
@@ -254,14 +254,14 @@ class RepeatToResize(Rule):
                 "the axes are not those of images",
                 node,
             )
-            need(b.supports(NEAREST.key, dtype_of(x)), "there is no kernel", node)
+            need(b.supports(NEAREST.key, dtype_of(x)), "the target has no such Resize", node)
             for axis, size in whole.items():
                 before = shape_of(x)[axis]
                 assert isinstance(before, int)
                 index = np.arange(size) // (size // before)
                 need(index_modes(index, before), "the coordinates are not exact", node)
             return laid_out(resized(x, whole, NEAREST, b), layout, shape_of(node.outputs[0]), b)
-        raise Refusal("it repeats in another way", node)
+        raise Refusal("the repetition has another form", node)
 
 
 _F32 = oir.DataType.FLOAT

@@ -54,11 +54,11 @@ class Mode:
 
 
 NEAREST: Final = Mode("nearest", nearest_mode="round_prefer_ceil")
-"""The element whose square a coordinate is in; of two that it is between, the latter."""
+"""The element whose pixel contains the coordinate; on a boundary, the later one."""
 LINEAR: Final = Mode("linear")
 LINEAR_ANTIALIASED: Final = Mode("linear", antialias=True)
 CUBIC: Final = Mode("cubic", antialias=True)
-"""Enlarging, it is the plain one."""
+"""For enlarging it equals the kernel without antialias."""
 
 
 def _triangle(x: np.ndarray) -> np.ndarray:
@@ -108,7 +108,7 @@ def interpolation(mode: Mode, before: int, after: int) -> np.ndarray:
 
 
 def index_modes(index: np.ndarray, before: int) -> tuple[Mode, ...]:
-    """The modes of Resize that take these elements, of so many."""
+    """The modes of Resize that take the elements `index` of `before` elements."""
     places = _coordinates(before, index.size)
     if places is None or not np.array_equal(_at(places), index):
         return ()

@@ -152,7 +152,7 @@ class Gru(RecurrentRule):
 
 
 class Rnn(RecurrentRule):
-    """Loop(h = tanh(x @ W + h @ R + b)) -> RNN, and so with relu
+    """Loop(h = tanh(x @ W + h @ R + b)) -> RNN, likewise with relu
 
     Legal if the sum has a product of this trip's inputs and a product of h. h may be stacked, and
     the rest of the body may read it; that stays a loop over the stack of h. Done if the target's

@@ -28,7 +28,7 @@ _SHARED = (0, 4)
 
 
 class RnnFinalState(Rule):
-    """Slice(LSTM(x)) of the last state -> the second output of LSTM, and so for GRU and RNN
+    """Slice(LSTM(x)) of the last state -> the second output of LSTM, likewise for GRU and RNN
 
     Legal for sequences without lengths. Against the time, the last state is the first of the stack.
     """
@@ -39,17 +39,17 @@ class RnnFinalState(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         rnn, stack = _reader(first(node))
-        need(len(rnn.outputs) > 1, "it gives no final state", rnn)
+        need(len(rnn.outputs) > 1, "the operator does not return its final state", rnn)
         count = shape_of(stack)[0]
         need(isinstance(count, int), "the number of states is not known", rnn)
         assert isinstance(count, int)
         last = {"forward": count - 1, "reverse": 0}.get(_direction(rnn), -1)
-        need(ranges_of(node) == {0: range(last, last + 1)}, "it takes other states", node)
+        need(ranges_of(node) == {0: range(last, last + 1)}, "it is not the last state", node)
         return reshaped(node, b, rnn.outputs[1])
 
 
 class RnnDirection(Rule):
-    """reverse(LSTM(reverse(x))) -> LSTM(x, direction="reverse"), and so for GRU and RNN
+    """reverse(LSTM(reverse(x))) -> LSTM(x, direction="reverse"), likewise for GRU and RNN
 
     Legal if both reverse the time, nothing else reads the stack of states, and nothing reads the
     final ones. Also if nothing reads the stack.
@@ -66,7 +66,7 @@ class RnnDirection(Rule):
             return _turned(node, b)
         need(flipped_axes(node) == (0,), "it does not reverse the first axis", node)
         rnn, _ = _reader(first(node))
-        need(_only_output(rnn, first(node)) == 0, "others read the states", rnn)
+        need(_only_output(rnn, first(node)) == 0, "the states have other readers", rnn)
         return reshaped(node, b, _turned(rnn, b)[0])
 
 
@@ -78,8 +78,8 @@ def _reader(view: oir.Value) -> tuple[oir.Node, oir.Value]:
             not the time.
     """
     stack = unshaped(view)
-    rnn = needed(maker_of(stack, *_OPERATORS), "these are no states", view)
-    need(stack is rnn.outputs[0], "these are final states", view)
+    rnn = needed(maker_of(stack, *_OPERATORS), "it is not an output of a recurrent operator", view)
+    need(stack is rnn.outputs[0], "it holds only the final states", view)
     need(_lengths(rnn) is None, "the sequences have lengths", rnn)
     need(_units_moved(stack, view), "the first axis is not the time", view)
     return rnn, stack
@@ -117,7 +117,7 @@ def _before_reversal(x: oir.Value, b: Rewriter) -> oir.Value:
 
 
 class BidirectionalRnn(Rule):
-    """Concat(LSTM(x), LSTM(x, direction="reverse")) -> LSTM(x, direction="bidirectional"), and so
+    """Concat(LSTM(x), LSTM(x, direction="reverse")) -> LSTM(x, direction="bidirectional"), likewise
     for GRU and RNN
 
     Legal for a Concat of all states, or of the final ones, along the features, if nothing else
@@ -133,14 +133,14 @@ class BidirectionalRnn(Rule):
         need(len(node.inputs) == 2, "it does not join two tensors", node)
         joined = [x for x in node.inputs if x is not None]
         makers = [maker_of(unshaped(x), *_OPERATORS) for x in joined]
-        forward, backward = (needed(maker, "it joins no states", node) for maker in makers)
+        forward, backward = (needed(maker, "a part is not a state", node) for maker in makers)
         same = forward.op_type == backward.op_type and _plain(forward) == _plain(backward)
         need(same, "the operators differ", node)
         order = [_direction(forward), _direction(backward)]
         need(order == ["forward", "reverse"], "it does not join forward and backward", node)
         place = _only_output(forward, joined[0])
-        need(place in (0, 1), "others read the states, or it joins memories", forward)
-        need(place == _only_output(backward, joined[1]), "others read the states", backward)
+        need(place in (0, 1), "the states have other readers, or they are cell states", forward)
+        need(place == _only_output(backward, joined[1]), "the states have other readers", backward)
         last = rank_of(joined[0]) - 1
         is_last = node.attributes["axis"].as_int() % (last + 1) == last
         need(is_last, "it joins along another axis", node)

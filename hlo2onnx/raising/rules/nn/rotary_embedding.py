@@ -97,7 +97,7 @@ def _stacked(value: oir.Value) -> Sequence[oir.Value]:
     need(is_stack and len(dims) == rank_of(value) + 1, "it is not a stack of two", value)
     assert concat is not None
     is_last = concat.attributes["axis"].as_int() % len(dims) == len(dims) - 1
-    need(is_last, "the stack has another axis", concat)
+    need(is_last, "it stacks along another axis", concat)
     columns = [found for x in concat.inputs if (found := source_of(x, *RESHAPES)) is not None]
     fits = len(columns) == 2 and all(shape_of(x) == dims[:-1] for x in columns)
     need(fits, "it does not stack tensors", concat)
@@ -119,7 +119,7 @@ def _of_turned(node: oir.Node, b: Rewriter) -> _Rotation:
         if all(has_pairs(bound[name], interleaved) for name in ("cos", "sin")):
             cos, sin = (once(b, bound[name], interleaved) for name in ("cos", "sin"))
             return _Rotation(x, cos, sin, interleaved)
-    raise Refusal("it does not negate and swap halves", node)
+    raise Refusal("it does not negate one half and swap both", node)
 
 
 def _joined(value: oir.Value) -> Sequence[oir.Value] | None:

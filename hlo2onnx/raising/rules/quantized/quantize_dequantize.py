@@ -43,7 +43,7 @@ class Quantize(Rule):
         stored, steps = dtype_of(node.outputs[0]), _steps_to(first(node))
         x, rank = steps.x, rank_of(steps.x)
         need(dtype_of(x) == T.FLOAT, "QuantizeLinear computes in f32", x)
-        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
+        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter determines the shape", node)
         need(b.target.supports_pair("QuantizeLinear", T.FLOAT, stored, b.opset), "no kernel", node)
         bounds = range_of_type(stored)
         fits = bounds.low <= steps.low <= steps.high <= bounds.high
@@ -71,7 +71,7 @@ class _Steps:
 
 _GUARDED = Op("Where", Op("IsNaN", Name("v")), 0.0, Name("v"))
 _LONGEST = 8
-"""Steps that are followed: a limit on compile time, no cost."""
+"""Steps that are followed: a limit on compile time, not a cost."""
 
 
 def _steps_to(value: oir.Value) -> _Steps:
@@ -82,26 +82,26 @@ def _steps_to(value: oir.Value) -> _Steps:
     """
     zero, low, high, rounds = None, -math.inf, math.inf, 0
     for _ in range(_LONGEST):
-        node = needed(value.producer(), "it is an input", value)
-        need(not node.domain, "it is not computed by operators of ONNX alone", value)
+        node = needed(value.producer(), "it is not computed", value)
+        need(not node.domain, "an operator is not standard", value)
         if (guarded := match(_GUARDED, value)) is not None:
             value = guarded["v"]
         elif node.op_type == "Div":
-            need(rounds == 1 and max(-low, high) < math.inf, "not rounded and clipped", node)
+            need(rounds == 1 and max(-low, high) < math.inf, "it is not rounded and clipped", node)
             x, scale = operands(node)
             return _Steps(x, scale, zero, low, high)
         elif node.op_type == "Round":
             rounds, value = rounds + 1, first(node)
         elif node.op_type == "Add":
             known = [x for x in node.inputs if is_constant(x)]
-            need(zero is None and len(known) == 1 and low > -math.inf, "not a zero point", node)
+            need(zero is None and len(known) == 1 and low > -math.inf, "no zero point added", node)
             zero = known[0]
             value = next(x for x in node.inputs if x is not None and x is not zero)
         else:
             need(zero is None, "it is clipped before the zero point is added", node)
             value, least, most = _clip(node)
             low, high = max(low, least), min(high, most)
-    raise Refusal("the expression is longer", value)
+    raise Refusal("the expression has too many nodes", value)
 
 
 def _clip(node: oir.Node) -> tuple[oir.Value, float, float]:
@@ -112,7 +112,7 @@ def _clip(node: oir.Node) -> tuple[oir.Value, float, float]:
     need(len(values) == 1 and values[0] is not None, "its bounds are not known", node)
     assert values[0] is not None
     if node.op_type == "Clip":
-        need(len(numbers) == 2, "it has one bound", node)
+        need(len(numbers) == 2, "it has only one bound", node)
         return values[0], numbers[0], numbers[1]
     need(node.op_type in ("Max", "Min") and len(numbers) == 1, "it is not clipped", node)
     if node.op_type == "Max":
@@ -185,13 +185,13 @@ class QdqPropagation(Rule):
         if cast is not None:
             return moved_before_cast(node, cast, b)
         inner = needed(first(node).producer(), "no producer", node)
-        need(not inner.domain, "it is no operator of ONNX", inner)
+        need(not inner.domain, "it is not a standard operator", inner)
         move, conversion = (inner, node) if stores else (node, inner)
-        need(not stores or len(first(node).uses()) == 1, "it is read elsewhere", node)
+        need(not stores or len(first(node).uses()) == 1, "it has other readers", node)
         converts = "QuantizeLinear" if stores else "DequantizeLinear"
-        need(conversion.op_type == converts, "there is no conversion", conversion)
+        need(conversion.op_type == converts, "it is not next to a conversion", conversion)
         is_move = move.op_type in self.anchors - {"Gather", "QuantizeLinear"}
-        need(is_move, "there is no move", move)
+        need(is_move, "it does not only move elements", move)
         axis = _moved_axis(move, conversion, inverse=stores)
         x, parameters = first(move if stores else conversion), conversion.inputs[1:]
         if stores:
@@ -226,7 +226,7 @@ def _moved_axis(move: oir.Node, conversion: oir.Node, inverse: bool) -> int | No
     if move.op_type == "Transpose":
         perm = list(move.attributes["perm"].as_ints())
         return perm[axis] if inverse else perm.index(axis)
-    need(move.op_type != "Slice" or before[axis] == after[axis], "it cuts the axis", move)
+    need(move.op_type != "Slice" or before[axis] == after[axis], "it slices the axis", move)
     if move.op_type == "Slice":
         return axis
     same = [
@@ -234,7 +234,7 @@ def _moved_axis(move: oir.Node, conversion: oir.Node, inverse: bool) -> int | No
         for at, dim in enumerate(after)
         if dim == before[axis] and math.prod(after[:at]) == math.prod(before[:axis])
     ]
-    need(same, "it splits or joins the axis", move)
+    need(same, "it splits or joins the quantized axis", move)
     return same[0]
 
 
@@ -272,7 +272,7 @@ _MOVES = frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 def _uncast(value: oir.Value) -> oir.Value | None:
-    """The 8-bit integers behind a cast and moves; None if there are none."""
+    """The 8-bit integers before a cast and moves; None if there are none."""
     node = value.producer()
     if node is None or node.domain:
         return None

@@ -30,10 +30,10 @@ def moved_before_cast(node: oir.Node, cast: oir.Node, b: Rewriter) -> oir.Value:
         Refusal: It is something else, or others read what is cast.
     """
     stored, wide = first(cast), dtype_of(node.outputs[0])
-    need(is_constant(stored), "it is no constant that is cast", stored)
+    need(is_constant(stored), "it does not cast a constant", stored)
     need(dtype_of(stored).bitwidth < wide.bitwidth, "it is not stored in fewer bits", stored)
     takes_part = node.op_type in ("Gather", "Slice")
-    need(takes_part or len(first(node).uses()) == 1, "others read what is cast", cast)
+    need(takes_part or len(first(node).uses()) == 1, "the Cast has other readers", cast)
     if takes_part:
         need(b.supports(node.op_type, dtype_of(stored)), "no kernel moves its type", stored)
     types = [(dtype_of(stored), shape_of(node.outputs[0]))]
@@ -50,7 +50,7 @@ class _Product:
 
 
 class DequantizeWeights(Rule):
-    """Mul(Sub(Cast(q), z), s) -> DequantizeLinear(q, s, z), and so without z
+    """Mul(Sub(Cast(q), z), s) -> DequantizeLinear(q, s, z), likewise without z
 
     Legal for constants, q of up to 16 bits, and z whose numbers q's type holds: the difference of
     both is exact in f32, and the product is rounded once. s and z are numbers, or have one for
@@ -69,11 +69,11 @@ class DequantizeWeights(Rule):
             q, scale = product.q, product.scale
             has_kernel = b.target.supports_pair("DequantizeLinear", dtype_of(q), T.FLOAT, b.opset)
             need(has_kernel, "no kernel", q)
-            need(shape_of(q) == shape_of(maker.outputs[0]), "a scale decides the shape", scale)
+            need(shape_of(q) == shape_of(maker.outputs[0]), "a scale determines the shape", scale)
             if node is maker:
                 return _per_axis(b, product)
             return _blocked(b, product, node)
-        raise Refusal("nothing stored is scaled", node)
+        raise Refusal("no stored weight is scaled", node)
 
 
 def _products(node: oir.Node) -> Iterator[_Product]:
@@ -115,7 +115,7 @@ def _per_axis(b: Rewriter, product: _Product) -> oir.Value:
     own = [axis - len(dims) for axis, dim in enumerate(dims) if dim != 1]
     need(len(own) <= 1, "scales along several axes", product.scale)
     axis = rank_of(q) + own[0] if own else None
-    need(axis is None or axis >= 0, "a scale decides the shape", product.scale)
+    need(axis is None or axis >= 0, "a scale determines the shape", product.scale)
 
     def flat(array: np.ndarray) -> np.ndarray:
         return array.reshape(-1 if own else ())
@@ -162,7 +162,7 @@ def _zero(
     """The zero points beside the scales, in the type of q.
 
     Raises:
-        Refusal: They are computed, of another shape, or no numbers of that type.
+        Refusal: They are computed, of another shape, or not numbers of that type.
     """
     zero, stored = product.zero, dtype_of(product.q)
     if zero is None:
@@ -171,7 +171,7 @@ def _zero(
     source = zero if cast is None else first(cast)
     need(is_constant(source), "the zero point is computed", zero)
     same = rank_of(source) == 0 or shape_of(source) == shape_of(product.scale)
-    need(same, "the zero points are unlike the scales", zero)
+    need(same, "the zero points differ in shape from the scales", zero)
 
     def inside(array: np.ndarray) -> np.ndarray:
         points = zero_points(array, stored)

@@ -23,7 +23,7 @@ def _broadcast(values: Sequence[oir.Value]) -> Shape | None:
 
 
 class ImplicitBroadcast(Rule):
-    """Add(Expand(x), y) -> Add(x, y), and so for Reshape(x, (1, n)) and [[c]], a constant of one
+    """Add(Expand(x), y) -> Add(x, y), likewise for Reshape(x, (1, n)) and [[c]], a constant of one
     number, for every operator that broadcasts
 
     Legal when the remaining operands still broadcast to the same shape. The Reshape only puts axes
@@ -45,7 +45,7 @@ class ImplicitBroadcast(Rule):
                 fewer = [*inputs[:index], source, *inputs[index + 1 :]]
                 if _broadcast(fewer) == shape:
                     inputs = fewer
-        need(inputs != operands(node), "no operand is smaller, or it decides the shape", node)
+        need(inputs != operands(node), "no operand is smaller, or it determines the shape", node)
         return b.like(node, inputs)
 
 
@@ -89,7 +89,7 @@ class SinkBroadcast(Rule):
         ]
         output = shape_of(node.outputs[0])
         shape = _broadcast(smaller)
-        need(shape is not None and shape != output, "its operands decide the shape", node)
+        need(shape is not None and shape != output, "its operands determine the shape", node)
         assert shape is not None
         aligned = (1,) * (len(output) - len(shape)) + shape
         known = all(isinstance(y, int) or x == y for x, y in zip(aligned, output, strict=True))
@@ -118,7 +118,7 @@ class SinkSqueeze(Rule):
         need(output, "its result is a scalar, or has a dynamic shape", node)
         assert output is not None
         is_same = shape is not None and adds_leading_axes_only(output, shape)
-        need(is_same, "its operands decide the shape", node)
+        need(is_same, "its operands determine the shape", node)
         return b.reshape(b.like(node, smaller), output)
 
 

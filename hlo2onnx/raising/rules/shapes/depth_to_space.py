@@ -73,14 +73,14 @@ class DepthToSpaceOperator(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         transpose = needed(maker_of(first(node), "Transpose"), "nothing is transposed", node)
         view = first(transpose)
-        x = needed(source_of(view, *RESHAPES), "nothing is taken apart", node)
+        x = needed(source_of(view, *RESHAPES), "no Reshape splits the axes", node)
         perm = tuple(transpose.attributes["perm"].as_ints())
         shapes = (shape_of(x), shape_of(node.outputs[0]))
         for form in _FORMS:
             size, *both = form.shapes(shape_of(view)) if form.perm == perm else (0, (), ())
             if size > 1 and shapes == tuple(map(_laid_out, both, form.is_last)):
                 return _operator(b, form, size, x, both[1])
-        raise Refusal("it makes no blocks, or of something else", node)
+        raise Refusal("it does not rearrange square blocks", node)
 
 
 def _laid_out(shape: Shape, is_last: bool) -> Shape:
@@ -93,7 +93,7 @@ def _operator(b: Rewriter, form: _Form, size: int, x: oir.Value, dims: Shape) ->
     need(b.supports(key, dtype_of(x)), f"no {op_type} for its type", x)
     before, after = form.is_last
     if before:
-        moved = needed(maker_of(x, "Transpose"), "its channels have always been last", x)
+        moved = needed(maker_of(x, "Transpose"), "no Transpose moves its channels to the end", x)
         need(tuple(moved.attributes["perm"].as_ints()) == TO_LAST, "other axes were moved", moved)
         x = first(moved)
     made = b.op(op_type, x, blocksize=size, mode=form.mode, types=[(dtype_of(x), dims)])

@@ -42,7 +42,7 @@ class MovesToGather(Rule):
     phase = 4
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
-        need(node.graph is not b.main_graph, "it is not in a body", node)
+        need(node.graph is not b.main_graph, "it is not in a loop or branch", node)
         most = min(_MOST_ELEMENTS, b.costs.joined_elements_per_node)
         need(is_small_move(node, most), "it moves many elements, or the places are unknown", node)
         readers = [reader for x in node.outputs for reader in x.consumers()]
@@ -60,7 +60,7 @@ class MovesToGather(Rule):
             group = [each for each in b.nodes_of(graph) if each in private]
             if made := _gathered(b, group):
                 return made
-        raise Refusal("as many nodes would move them", node)
+        raise Refusal("it would save no nodes", node)
 
 
 def _connected(b: Rewriter, node: oir.Node, most: float) -> list[oir.Node]:

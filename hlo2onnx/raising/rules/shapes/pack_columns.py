@@ -15,7 +15,7 @@ from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
 from hlo2onnx.raising.vectorize.packing import Lanes, Packer, elements_before
 
 _MOVING = frozenset({"Concat", "Gather", "Slice", "Split"})
-"""Operators whose columns the Concat may take from where they are."""
+"""Operators whose columns the Concat may read directly."""
 
 
 class PackColumns(Rule):
@@ -37,9 +37,9 @@ class PackColumns(Rule):
         are_alike = len(lanes) > 1 and all(_may_be_alike(lanes[0], x, axis) for x in lanes)
         need(are_alike, "the parts are not computed alike, or have several columns", node)
         pack = _packed(b, node, lanes, axis)
-        need(pack.saved > 0, "it would have more nodes", node)
+        need(pack.saved > 0, "it would save no nodes", node)
         per_node = b.costs.joined_elements_per_node
-        need(pack.copied <= pack.saved * per_node, "it would gather more", node)
+        need(pack.copied <= pack.saved * per_node, "the gathers cost too much", node)
         packed, made, others = pack.packed, pack.made, pack.others
         if others:
             _move_before(node, [user for _, (user, _) in others], made, pack.read)
@@ -190,7 +190,7 @@ def _move_before(
         Refusal: What they read is not computed there, or the readers are in other graphs.
     """
     graph = concat.graph
-    need(all(reader.graph is graph for reader in readers), "other graphs read a part", concat)
+    need(all(reader.graph is graph for reader in readers), "a part is read elsewhere", concat)
     assert isinstance(graph, oir.Graph)
     index = {one: place for place, one in enumerate(graph)}
     earliest = min(readers, key=index.__getitem__)

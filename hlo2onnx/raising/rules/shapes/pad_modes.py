@@ -18,10 +18,10 @@ MODES = ("edge", "reflect", "wrap")
 WRAP_OPSET = 19
 
 MOST_ELEMENTS = 1 << 20
-"""The elements of larger tensors are not followed: a limit on compile time, no cost."""
+"""The elements of larger tensors are not followed: a limit on compile time, not a cost."""
 
 DEEPEST = 24
-"""More moves in a row are not followed: a limit on compile time, no cost."""
+"""More moves in a row are not followed: a limit on compile time, not a cost."""
 
 Places = np.ndarray
 """The flat position of each element in another tensor."""
@@ -30,12 +30,12 @@ _FOLLOWED = RESHAPES | {"Expand", "Identity", "Pad", "Slice", "Transpose"}
 
 
 class PadModes(Rule):
-    """Concat(x[:1], x, x[-1:]) -> Pad(x, mode="edge"), and so for modes "reflect" and "wrap";
+    """Concat(x[:1], x, x[-1:]) -> Pad(x, mode="edge"), likewise for modes "reflect" and "wrap";
     ScatterND(x, border, Expand(Slice(x))) -> Pad(Slice(x), mode="edge"), in a loop or a branch
 
     Legal if the elements are moved to constant positions, and those on both sides of a part of x
-    are the ones that a mode takes. Done if it saves nodes. A tensor whose own border is written,
-    as by ghost cells, must be small.
+    are the ones that a mode takes. Done if it saves nodes. A tensor whose border is overwritten, as
+    by ghost cells, must be small.
     """
 
     name = "pad-modes"
@@ -47,24 +47,24 @@ class PadModes(Rule):
         moves = _Moves(node.graph)
         parts = set(present(_moved(node)))
         may_share = set.intersection(*map(moves.sources, parts)) if parts else None
-        need(may_share, "it joins or writes other values", node)
+        need(may_share, "its operands are not parts of one tensor", node)
         need(len(parts) > 1 or node.op_type == "Pad", "it joins a value with itself", node)
         x, places, nodes = moves.origin(node.outputs[0])
         dims = static_shape(x)
-        need(x is not node.outputs[0] and places.size, "it is empty, or of other values", node)
+        need(x is not node.outputs[0] and places.size, "it is empty or of several tensors", node)
         need(dims is not None and len(dims) == places.ndim, "it has other axes", node)
         assert dims is not None
         rows = list(_rows(places, dims))
         kept = [_kept(taken) for taken in rows]
         starts = [int(taken[part.start]) for taken, part in zip(rows, kept, strict=True)]
         if dims == places.shape:
-            need(node.graph is not b.main_graph, "it is in no body", node)
-            need(places.size <= b.costs.padded_elements, "it is large", node)
-            need(starts == [part.start for part in kept], "its inner rows move", node)
+            need(node.graph is not b.main_graph, "it is not in a loop or branch", node)
+            need(places.size <= b.costs.padded_elements, "the tensor is large", node)
+            need(starts == [part.start for part in kept], "its inner rows change places", node)
         is_whole = all(len(part) == dim for part, dim in zip(kept, dims, strict=True))
         others = (one for one in nodes if not nodes.issuperset(one.outputs[0].consumers()))
         saved = len(nodes) - len({*others, node})
-        need(saved > (0 if is_whole else 1), "as many nodes would move them", node)
+        need(saved > (0 if is_whole else 1), "it would save no nodes", node)
         for mode in MODES:
             is_known = mode != "wrap" or b.opset >= WRAP_OPSET
             if not is_known or not b.supports(f"Pad[{mode}]", dtype_of(x)):
@@ -74,7 +74,7 @@ class PadModes(Rule):
                 behind = [len(taken) - part.stop for taken, part in zip(rows, kept, strict=True)]
                 pads = b.i64([part.start for part in kept] + behind)
                 return b.Pad(b.slice(x, starts, ends), pads, mode=mode)
-        raise Refusal("no mode takes these elements", node)
+        raise Refusal("no mode of Pad makes these elements", node)
 
 
 def _rows(places: Places, dims: Sequence[int]) -> Iterator[np.ndarray]:
@@ -85,7 +85,7 @@ def _rows(places: Places, dims: Sequence[int]) -> Iterator[np.ndarray]:
     """
     for axis, taken in enumerate(np.unravel_index(places, dims)):
         row = np.moveaxis(taken, axis, 0).reshape(places.shape[axis], -1)
-        need((row == row[:, :1]).all(), "rows are split")
+        need((row == row[:, :1]).all(), "it does not take whole rows")
         yield row[:, 0]
 
 

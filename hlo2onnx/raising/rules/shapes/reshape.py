@@ -89,19 +89,19 @@ class IdentityGather(Rule):
 
 
 def _named_number(gather: oir.Node, b: Rewriter) -> oir.Value:
-    """The index of a Gather from the numbers 0 to n - 1, which names itself."""
+    """The index of a Gather from the numbers 0 to n - 1, which is the result."""
     need(gather.op_type == "Gather", "its pads are computed at run time", gather)
     numbers, place = operands(gather)[:2]
     table = needed(const_of(numbers), "its rows are computed at run time", gather)
     is_count = dtype_of(numbers) == dtype_of(place) and np.array_equal(table, np.arange(table.size))
-    need(is_count, "its rows are not their places", gather)
-    bounds = needed(b.facts.int_range(place), "the index has no range", place)
+    need(is_count, "its rows are not the numbers from 0 on", gather)
+    bounds = needed(b.facts.int_range(place), "the range of the index is unknown", place)
     need(bounds.within(0, table.size - 1), "an index may be out of bounds", place)
     return place
 
 
 class ComposeReshapes(Rule):
-    """Reshape(Reshape(x)) -> Reshape(x); so for Squeeze and Unsqueeze
+    """Reshape(Reshape(x)) -> Reshape(x); likewise for Squeeze and Unsqueeze
 
     Legal if the last shape is known or can be written in terms of x's shape.
     """
@@ -123,7 +123,7 @@ class ComposeTransposes(Rule):
     sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inner = needed(maker_of(first(node), "Transpose"), "its operand is no Transpose")
+        inner = needed(maker_of(first(node), "Transpose"), "its operand is not a Transpose")
         before, after = inner.attributes["perm"].as_ints(), node.attributes["perm"].as_ints()
         return b.transpose(first(inner), [before[axis] for axis in after])
 
@@ -258,7 +258,7 @@ def _common(x: Sequence[object], y: Sequence[object]) -> int:
 
 
 class FoldSplat(Rule):
-    """Reshape(Expand(x)) -> Expand(x), and so for Gather, Slice, Transpose; x is one element
+    """Reshape(Expand(x)) -> Expand(x), likewise for Gather, Slice, Transpose; x is one element
 
     Legal as every element of the result is that element.
     """

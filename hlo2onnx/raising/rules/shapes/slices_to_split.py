@@ -28,9 +28,8 @@ class SlicesToSplit(Rule):
     Legal for constant ranges in steps of 1 that follow each other along one axis and are equal
     along the others. In the body of a loop or branch they may take a part of x, for one Slice more,
     if that still saves nodes. Elsewhere x is neither a constant nor a shape (a vector of i64), and
-    they must be all of x and all its Slices, or so small that copying them twice takes less time
-    than the nodes that are saved. All of x includes what three or more Slices leave out, if that is
-    not more than they take.
+    the Slices must be all Slices of x and cover it, or be so small that copying them twice costs
+    less than the saved nodes. Three or more Slices may leave out as much of x as they take.
     """
 
     name = "slices-to-split"

@@ -67,7 +67,7 @@ def _normalizes_rows(x: oir.Value, reader: oir.Node) -> bool:
 
 
 class SinkTranspose(Rule):
-    """Add(Transpose(x), Transpose(y)) -> Transpose(Add(x, y)), and so for all elementwise operators
+    """Add(Transpose(x), Transpose(y)) -> Transpose(Add(x, y)), likewise for elementwise operators
     and Concat; ReduceMean(Transpose(x), a) -> ReduceMean(x, a'), transposed if still needed;
     Pad(Transpose(x), pads) -> Transpose(Pad(x, pads')); Slice(Transpose(x), axes) ->
     Transpose(Slice(x, axes')); Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape

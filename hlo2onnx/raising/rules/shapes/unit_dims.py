@@ -31,7 +31,7 @@ from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
 MAX_BETWEEN = 16
 """Elementwise operators between reductions and the Reshape that puts their axes back: a limit on
-compile time, no cost."""
+compile time, not a cost."""
 
 
 class ReduceKeepdims(Rule):
