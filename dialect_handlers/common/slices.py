@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as oir
 from sympy import sympify
 
+from dialect_handlers.common.tensors import count_along
 from hlo2onnx.ir.dims import (
     at_most,
     canonical,
@@ -172,8 +173,8 @@ Start = int | oir.Value
 """A start that is known, or an i64 of shape (1,). It is inside."""
 
 MOST_ROWS = 1 << 12
-"""Rows of the largest window that is scattered: a limit on the size of the indices, which are
-stored in the model, and no cost."""
+"""Rows of the largest window whose indices are stored in the model: a limit on its size, no
+cost."""
 
 NOT_A_ROW = (
     "each trip of a loop may write less than a whole row of a buffer",
@@ -194,13 +195,15 @@ def write_window(
     partial = [axis for axis in range(len(dims)) if sizes[axis] != dims[axis]]
     if not partial:
         return update
-    rows = product(sizes[: partial[-1] + 1])
+    depth = partial[-1] + 1
+    rows, row = product(sizes[:depth]), product(sizes[depth:])
     # Slices of a Concat at known places are slices of its parts, of ScatterND they are not.
     moves = any(not isinstance(starts.get(axis, 0), int) for axis in partial)
     is_small = at_most(product(dims), int(em.costs.small_elements))
-    scatters = (moves and is_small) or is_small_part(em, sizes, dims)
-    if isinstance(rows, int) and rows <= MOST_ROWS and scatters:
-        return _scattered(em, x, update, starts, partial[-1] + 1)
+    is_long = isinstance(row, int) and row >= em.costs.scattered_row
+    scatters = (moves and (is_small or is_long)) or is_small_part(em, sizes, dims)
+    if scatters and (is_long or not isinstance(rows, int) or rows <= MOST_ROWS):
+        return _scattered(em, x, update, starts, depth)
     return _between(em, x, update, {axis: starts.get(axis, 0) for axis in partial})
 
 
@@ -229,7 +232,11 @@ def _scattered(
     em: Emitter, x: oir.Value, update: oir.Value, starts: Mapping[int, Start], depth: int
 ) -> oir.Value:
     """ScatterND of the rows along the first `depth` axes, all of them different."""
-    counts = [np.arange(size) for size in fixed(shape_of(update)[:depth])]
+    extents = shape_of(update)[:depth]
+    rows = product(extents)
+    if not isinstance(rows, int) or rows > MOST_ROWS:
+        return em.ScatterND(x, _row_places(em, extents, starts), update)
+    counts = [np.arange(size) for size in fixed(extents)]
     grid = np.stack(np.meshgrid(*counts, indexing="ij"), -1).astype(np.int64)
     known = {axis: start for axis, start in starts.items() if isinstance(start, int)}
     grid = grid + np.array([known.get(axis, 0) for axis in range(depth)], np.int64)
@@ -241,6 +248,21 @@ def _scattered(
         first = em.concat(firsts, axis=0)
         index = em.Add(index, first) if grid.any() else em.reshape(first, grid.shape)
     return em.ScatterND(x, index, update)
+
+
+def _row_places(em: Emitter, extents: Sequence[Dim], starts: Mapping[int, Start]) -> oir.Value:
+    """The places of a window's rows [*extents, len(extents)], computed at run time."""
+    columns = []
+    for axis, extent in enumerate(extents):
+        start = starts.get(axis, 0)
+        first = em.i64([start]) if isinstance(start, int) else start
+        if extent == 1:
+            column = em.expand(first, extents)
+        else:
+            column = count_along(em, extents, axis, INT64)
+            column = column if start == 0 else em.Add(column, first)
+        columns.append(em.unsqueeze(column, [len(extents)]))
+    return em.concat(columns, axis=len(extents))
 
 
 def _between(

@@ -15,11 +15,15 @@ import hlo2onnx
 from hlo2onnx.frontend.source import Source
 from hlo2onnx.interface.description import Description
 from hlo2onnx.interface.tensors import STORED_AS_BITS, Tensor
+from hlo2onnx.ir.traversal import reads
 from hlo2onnx.report import Report
 from hlo2onnx.runtime.calling import describe
 
 _IN_PLACE = frozenset({"ScatterElements", "ScatterND"})
 """Operators that ONNX Runtime runs without a copy if the output has the memory of `data`."""
+
+_COPIES = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
+"""Operators whose results never have the memory of the operand that they read."""
 
 
 def describe_model(model: oir.Model, source: Source, report: Report) -> None:
@@ -89,7 +93,8 @@ def source_hash(source: Source) -> str:
 def updated_in_place(graph: oir.Graph, aliases: Mapping[int, int]) -> frozenset[int]:
     """Outputs that can overwrite their state.
 
-    Only the node that makes such an output reads the state, and it updates some elements.
+    The node that makes such an output updates some elements. Other nodes copy elements of the state
+    before it runs, as it needs what they make.
 
     Args:
         aliases: Places of the outputs, by the places of their states among the inputs.
@@ -99,7 +104,21 @@ def updated_in_place(graph: oir.Graph, aliases: Mapping[int, int]) -> frozenset[
         maker = graph.outputs[output].producer()
         if maker is None or maker.op_type not in _IN_PLACE:
             continue
-        readers = [(use.node, use.idx) for use in graph.inputs[place].uses()]
-        if readers == [(maker, 0)]:
+        state = graph.inputs[place]
+        others = {use.node for use in state.uses() if (use.node, use.idx) != (maker, 0)}
+        others = {node for node in others if node.op_type != "Shape"}
+        copies = all(node.op_type in _COPIES for node in others)
+        if maker.inputs[0] is state and copies and others <= _before(maker):
             found.add(output)
     return frozenset(found)
+
+
+def _before(node: oir.Node) -> set[oir.Node]:
+    """The nodes that a node waits for."""
+    found: set[oir.Node] = set()
+    left = [node]
+    while left:
+        makers = {maker for value in reads(left.pop()) if (maker := value.producer()) is not None}
+        left += makers - found
+        found |= makers
+    return found

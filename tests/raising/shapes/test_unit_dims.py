@@ -47,6 +47,9 @@ LATE: dict[str, str] = {
     "(r := unsqueeze(Cast(x, INT32), [1]), Abs(r), Neg(r))[1:]": NOTHING,
     "(r := six(x), r * r)[1:]": "Mul Reshape",
     "Clip(six(x), 0, 5)": "Clip Reshape",
+    "Softmax(six(x), axis=-1)": "Softmax Reshape",
+    "Softmax(six(x), axis=0)": NOTHING,
+    "LogSoftmax(reshape(x, (2, 12)), axis=-1)": NOTHING,
     "Clip(six(x), None, 5)": "Clip Reshape",
     # Beside numbers, other views, and constants.
     "six(x) * ReduceMax(x, keepdims=0)": "Mul ReduceMax Reshape",
@@ -136,6 +139,8 @@ MEETINGS: list[tuple[Rule, str, str]] = [
     (SinkReshape(), "Transpose(reshape(Cast(six(x), DOUBLE), (4, 6)), perm=(1, 0))",
      "Cast Reshape Transpose"),
     (SinkReshape(), "Abs(squeeze(Neg(unsqueeze(x, [0])), [0]))", "Abs Neg"),
+    (SinkReshape(), "reshape(Softmax(reshape(x, (6, 4)), axis=1), (2, 3, 4))", "Softmax"),
+    (SinkReshape(), "reshape(LogSoftmax(reshape(x, (6, 4)), axis=-1), (2, 3, 4))", "LogSoftmax"),
     (SinkReshape(), "reshape(reshape(x, (24,)) + reshape(Abs(x), (24,)), (2, 3, 4))", "Abs Add"),
     (SinkReshape(), "squeeze(unsqueeze(y, [0, 1]) - slice(y, [0], [1], axes=[1]), [0, 1])",
      "Slice Sub"),

@@ -124,12 +124,13 @@ class SinkReshape(Rule):
     single element, the same kind of Reshape, a constant that broadcasts over all or none of the
     reshaped axes, or any operand if the Reshape only adds leading axes of 1, to one element or to
     no lower rank than that operand has. A Reshape with other readers stays, unless it is of floats,
-    only adds or drops axes of 1, and can sink past them.
+    only adds or drops axes of 1, and can sink past them. So for Softmax and LogSoftmax along a last
+    axis that the Reshape keeps: grouped attention writes its scores so.
     """
 
     name = "sink-reshape"
     formerly = ("late-reshape",)
-    anchors = BROADCASTING | UNARY | {"Clip"}
+    anchors = BROADCASTING | UNARY | {"Clip", "LogSoftmax", "Softmax"}
     sources = RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -140,6 +141,11 @@ class SinkReshape(Rule):
         )
         target = shape_of(view)
         before = shape_of(_source(view))
+        if node.op_type in ("LogSoftmax", "Softmax"):
+            keeps = before and before[-1] == target[-1]
+            along_last = node.attributes.get_int("axis", -1) in (-1, len(target) - 1)
+            need(keeps and along_last, "it is not along a last axis that the Reshape keeps", node)
+            return reshaped(node, b, b.op(node.op_type, _source(view), axis=-1))
         earlier = [None if x is None else _before(x, before, target, b) for x in node.inputs]
         return reshaped(node, b, b.like(node, earlier))
 
