@@ -176,11 +176,14 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
 
-def test_the_index_lists_every_page() -> None:
+def test_the_index_and_the_site_list_every_page() -> None:
     index = PAGES[0].parent / "docs" / "index.md"
     listed = set(re.findall(r"\]\(([^)#\s]+\.md)[^)]*\)", index.read_text(encoding="utf-8")))
     pages = {page.relative_to(index.parent).as_posix() for page in PAGES[1:]} - {"index.md"}
     assert pages <= listed, f"docs/index.md does not list {sorted(pages - listed)}"
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^ +- (?:.*: )?(\S+\.md)$", navigation, re.MULTILINE))
+    assert pages <= shown, f"mkdocs.yml does not list {sorted(pages - shown)}"
 
 
 def test_the_commands_of_the_readme() -> None:
