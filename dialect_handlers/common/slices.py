@@ -16,6 +16,7 @@ from hlo2onnx.ir.dims import (
     dim_of,
     fixed,
     free_symbols,
+    is_known,
     is_static,
     product,
     total,
@@ -202,7 +203,11 @@ def write_window(
     is_small = at_most(product(dims), int(em.costs.small_elements))
     is_long = isinstance(row, int) and row >= em.costs.scattered_row
     scatters = (moves and (is_small or is_long)) or is_small_part(em, sizes, dims)
-    if scatters and (is_long or not isinstance(rows, int) or rows <= MOST_ROWS):
+    if isinstance(rows, int):
+        has_places = rows <= MOST_ROWS or (moves and is_long)
+    else:
+        has_places = is_known(sizes[:depth])
+    if scatters and has_places:
         return _scattered(em, x, update, starts, depth)
     return _between(em, x, update, {axis: starts.get(axis, 0) for axis in partial})
 

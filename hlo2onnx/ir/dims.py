@@ -104,7 +104,7 @@ def _combined(dims: Sequence[Dim], function: Callable[[Sequence[Any]], Any]) -> 
     """A function of extents: a number for numbers, an unknown extent if one is unknown."""
     if all(isinstance(dim, int) for dim in dims):
         return int(function(dims))
-    if any(isinstance(dim, oir.SymbolicDim) and dim.value is None for dim in dims):
+    if not is_known(dims):
         return oir.SymbolicDim(None)
     return dim_of(sympy.sympify(function([expression(dim) for dim in dims])))
 
@@ -131,6 +131,11 @@ def quotient(dim: Dim, divisor: Dim) -> Dim:
 def is_static(dims: Iterable[Dim]) -> bool:
     """Whether all extents are numbers."""
     return all(isinstance(dim, int) for dim in dims)
+
+
+def is_known(dims: Iterable[Dim]) -> bool:
+    """Whether each extent is a number or a formula. Others compare equal, and may differ."""
+    return all(isinstance(dim, int) or dim.value is not None for dim in dims)
 
 
 def is_positive(dim: Dim) -> bool:

@@ -12,9 +12,6 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import const_number, const_of, dtype_of
 
-# No `from __future__ import annotations`: pdoc cannot resolve a named tuple's types from strings.
-
-
 Path: TypeAlias = tuple[int, ...]
 """The place of an op in a program. The numbers are in turn the index of an op in its block, and the
 region of this op that the next op is in. `CALLEE` instead of a region is the body of the called

@@ -1,6 +1,7 @@
 """The surroundings of an op, the interface of the walk, and what a check learns."""
 
-# No `from __future__ import annotations`: pdoc cannot resolve a named tuple's types from strings.
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol

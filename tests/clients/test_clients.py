@@ -20,6 +20,8 @@ from processes import environment
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = sorted(path.parent for path in Path(__file__).parent.glob("*/check.py"))
+MODULES = os.pathsep.join((str(ROOT), str(Path(__file__).parent)))
+"""Where a check finds hlo2onnx of this checkout, and `timing`."""
 LIMIT = 1200
 """Seconds for a check."""
 
@@ -35,7 +37,7 @@ def test_client(client: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [python, client / "check.py"],
         cwd=tmp_path,
-        env=environment(JAX_PLATFORMS="cpu"),
+        env=environment(JAX_PLATFORMS="cpu", PYTHONPATH=MODULES),
         capture_output=True,
         text=True,
         check=False,

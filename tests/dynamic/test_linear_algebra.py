@@ -8,10 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.scipy as jsp
+import numpy as np
 import pytest
 from every_size import every_size
 from jax import lax
 from mostly_wide import mostly_wide
+
+import hlo2onnx
 
 
 def symmetric(x: jax.Array) -> jax.Array:
@@ -133,6 +136,37 @@ def test_grouped_scores_are_not_transposed() -> None:
     moved = [x for x in program.model.graph if x.op_type == "Transpose"]
     assert len(moved) == 4  # queries, keys, values and the result
     assert not any({"s", "t"} <= set(map(str, x.outputs[0].shape or ())) for x in moved)
+
+
+def test_transposed_products_of_computed_extents() -> None:
+    """No extent of an input tells how long the slices are: the product keeps its order."""
+    x, y = "tensor<2x5x2x4x16xf32>", "tensor<2x7x2x16xf32>"
+    text = f"""
+    func.func public @main(%x: {x}, %y: {y}, %i: tensor<5xi32>, %j: tensor<5xi32>,
+        %k: tensor<4xi32>, %l: tensor<4xi32>) -> tensor<2x2x4x?x?xf32> {{
+      %c = stablehlo.constant dense<1> : tensor<5xi32>
+      %d = stablehlo.constant dense<1> : tensor<4xi32>
+      %0 = stablehlo.real_dynamic_slice %x, %i, %j, %c : ({x}, tensor<5xi32>, tensor<5xi32>,
+        tensor<5xi32>) -> tensor<2x?x2x4x16xf32>
+      %1 = stablehlo.real_dynamic_slice %y, %k, %l, %d : ({y}, tensor<4xi32>, tensor<4xi32>,
+        tensor<4xi32>) -> tensor<2x?x2x16xf32>
+      %2 = stablehlo.dot_general %1, %0, batching_dims = [0, 2] x [0, 2],
+        contracting_dims = [3] x [4] : (tensor<2x?x2x16xf32>, tensor<2x?x2x4x16xf32>)
+        -> tensor<2x2x?x?x4xf32>
+      %3 = stablehlo.transpose %2, dims = [0, 1, 4, 3, 2] : (tensor<2x2x?x?x4xf32>)
+        -> tensor<2x2x4x?x?xf32>
+      return %3 : tensor<2x2x4x?x?xf32>
+    }}"""
+    program = hlo2onnx.translate(text)
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((2, 5, 2, 4, 16)).astype(np.float32)
+    b = rng.standard_normal((2, 7, 2, 16)).astype(np.float32)
+    firsts = np.array([0, 1, 0, 0, 0], np.int32), np.array([2, 4, 2, 4, 16], np.int32)
+    lasts = np.array([0, 2, 0, 0], np.int32), np.array([2, 7, 2, 16], np.int32)
+    found = program(a, b, *firsts, *lasts)
+    np.testing.assert_allclose(
+        found, np.einsum("bshgd,bthd->bhgst", a[:, 1:4], b[:, 2:7]), rtol=1e-5, atol=1e-5
+    )
 
 
 KEY = jax.random.key(3)

@@ -72,6 +72,8 @@ CASES: list[tuple[Sequence[int], Sequence[Start], Sequence[int], list[str]]] = [
     ((7, 3), (-2, 0), (4, 3), ["Slice", "Concat"]),
     ((7, 3), (9, 0), (4, 3), ["Slice", "Concat"]),
     ((7, 5), (2, 1), (4, 3), ["Slice"] * 4 + ["Concat"] * 2),
+    # indices of many rows are not stored in the model
+    ((36000, 64), (2, 0), (4100, 64), ["Slice", "Slice", "Concat"]),
     ((), (), (), ["Identity"]),
     ((0, 3), ("@1", "@1"), (0, 3), ["Identity"]),
     ((5, 3), ("@1", "@1"), (0, 3), ["Identity"]),

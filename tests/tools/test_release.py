@@ -8,13 +8,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-import pytest
-
 from tools import ROOT
-
-pytest.importorskip("wheel", reason="the extra `release` is not installed")
-
-from tools.release.split import RUNTIME
+from tools.release import RUNTIME
 
 
 def runtime_files() -> list[Path]:

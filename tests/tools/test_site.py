@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import hlo2onnx
 import hlo2onnx.runtime
-from tools import ROOT, run_module
+from tools import ROOT
 from tools.site.benchmarks import benchmarks, speeds, zoo
 from tools.site.drawing import PICTURES, picture
 from tools.site.gallery import gallery
@@ -63,11 +60,3 @@ def test_the_reference_has_every_public_name() -> None:
     assert named == set(hlo2onnx.__all__) - {"__version__"}
     page = (DOCS / "api" / "runtime.md").read_text(encoding="utf-8")
     assert set(hlo2onnx.runtime.__all__) <= set(re.findall(r"\w+", page))
-
-
-@pytest.mark.wide
-@pytest.mark.skipif(importlib.util.find_spec("mkdocstrings") is None, reason="no extra `site`")
-def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
-    arguments = ["build", "--strict", "--site-dir", str(tmp_path)]
-    done = run_module("mkdocs", arguments, folder=ROOT, seconds=1200)
-    assert done.returncode == 0, done.stderr

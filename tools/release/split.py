@@ -14,21 +14,7 @@ from pathlib import Path
 
 from wheel.wheelfile import WheelFile
 
-RUNTIME = (
-    "hlo2onnx/__init__.py",
-    "hlo2onnx/__main__.py",
-    "hlo2onnx/errors.py",
-    "hlo2onnx/py.typed",
-    "hlo2onnx/interface/*.py",
-    *(
-        f"hlo2onnx/runtime/{name}.py"
-        for name in ("__init__", "calls", "denormals", "loading", "paths", "sessions", "stepping")
-    ),
-)
-"""The files of hlo2onnx-runtime."""
-
-REPORT = ("hlo2onnx/verify/assets/vendor/*",)
-"""The files of hlo2onnx-report."""
+from tools.release import REPORT, RUNTIME
 
 _RUNTIME_README = """\
 # hlo2onnx-runtime

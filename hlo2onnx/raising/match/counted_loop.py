@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import free_symbols, is_positive, is_static
+from hlo2onnx.ir.dims import free_symbols, is_known, is_positive, is_static
 from hlo2onnx.ir.notes import STACKED, hold_trip
 from hlo2onnx.ir.replace import replace
 from hlo2onnx.ir.traversal import remove_node, replace_uses, subgraphs
@@ -119,7 +119,7 @@ def has_one_shape(b: Rewriter, value: oir.Value) -> bool:
     dims = shape_of(value)
     if is_static(dims):
         return True
-    if any(not isinstance(dim, int) and dim.value is None for dim in dims):
+    if not is_known(dims):
         return False
     given = (dim for x in b.main_graph.inputs for dim in shape_of(x))
     return set(free_symbols(dims)) <= set(free_symbols(given))

@@ -6,9 +6,7 @@ import functools
 import json
 import sys
 import tempfile
-import time
 import unittest
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ import onnxruntime
 from fusion_surrogates.fast_ion_stabilization import fast_ion_model
 from fusion_surrogates.qlknn import qlknn_model
 from fusion_surrogates.qlknn.models import qlknn_7_11_onnx_test, registry
+from timing import microseconds
 
 import hlo2onnx
 
@@ -35,16 +34,6 @@ def export_onnx(model, path):
     inputs = f"batch_size, {model.num_inputs}"
     program = hlo2onnx.translate(model.predict, inputs, input_names=["input"], opset=17)
     program.save(path)
-
-
-def microseconds(call: Callable[[], Any]) -> float:
-    """The time of the fastest of many calls."""
-    times = []
-    for _ in range(300):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return round(min(times) * 1e6, 1)
 
 
 def exact(model: qlknn_model.QLKNNModel, inputs: np.ndarray) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +19,7 @@ import keras
 import numpy as np
 import onnxruntime
 from keras import layers
+from timing import microseconds
 
 import hlo2onnx.compat.jax2onnx
 
@@ -105,16 +105,6 @@ CASES: dict[str, tuple[Callable[[], keras.Model], list[tuple[int, ...]]]] = {
     "transformer": (transformer, [(2, 7), (3, 12)]),
     "images": (images, [(2, 32, 32, 3), (1, 48, 40, 3)]),
 }
-
-
-def microseconds(call: Callable[[], Any], count: int) -> float:
-    """The time of one call: the median of some."""
-    times = []
-    for _ in range(count):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return round(float(np.median(times)) * 1e6, 1)
 
 
 def compare(case: str, folder: Path) -> dict[str, Any]:

@@ -7,8 +7,6 @@ import inspect
 import json
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import numpy as np
 import onnxruntime
 from kinfer.export.serialize import pack
 from kinfer.rust_bindings import ModelProviderABC, PyInputType, PyModelMetadata, PyModelRunner
+from timing import microseconds
 
 import hlo2onnx
 
@@ -102,16 +101,6 @@ class Robot(ModelProviderABC):
 
     def take_action(self, action: np.ndarray, metadata: Any) -> None:
         self.actions.append(np.array(action))
-
-
-def microseconds(call: Callable[[], Any]) -> float:
-    """The time of the fastest of many calls."""
-    times = []
-    for _ in range(300):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return round(min(times) * 1e6, 1)
 
 
 def session_of(model: Any) -> onnxruntime.InferenceSession:

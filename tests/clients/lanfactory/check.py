@@ -6,8 +6,6 @@ import json
 import pickle
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ import onnxruntime
 from jaxonnxruntime import call_onnx
 from lanfactory.onnx import assert_single_trial_contract, transform_jax_to_onnx
 from lanfactory.trainers import JaxMLPFactory
+from timing import microseconds
 
 import hlo2onnx.compat.jax2onnx
 
@@ -34,16 +33,6 @@ CASES = {
     "LAN, sigmoid": ("sigmoid", "logprob"),
     "CPN, tanh": ("tanh", "logits"),
 }
-
-
-def microseconds(call: Callable[[], Any]) -> float:
-    """The time of one call: the median of many."""
-    times = []
-    for _ in range(300):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return round(float(np.median(times)) * 1e6, 1)
 
 
 def measured(path: Path, trials: np.ndarray, expected: np.ndarray) -> dict[str, Any]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import numpy as np
 import onnxruntime
 import sbx
 from gymnasium import spaces
+from timing import microseconds
 
 import hlo2onnx
 
@@ -90,16 +89,6 @@ CASES: dict[str, tuple[Any, str, spaces.Space, spaces.Space, dict[str, Any]]] = 
     "CrossQ": (sbx.CrossQ, "MlpPolicy", VECTOR, TORQUES, {}),
     "DQN": (sbx.DQN, "MlpPolicy", VECTOR, spaces.Discrete(5), {}),
 }
-
-
-def microseconds(call: Callable[[], Any]) -> float:
-    """The time of one call: the median of many."""
-    times = []
-    for _ in range(300):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return round(float(np.median(times)) * 1e6, 1)
 
 
 def compare(case: str, folder: Path) -> dict[str, float]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from skrl.memories.jax import RandomMemory
 from skrl.models.jax import CategoricalMixin, DeterministicMixin, GaussianMixin, Model
 from skrl.resources.preprocessors.jax import RunningStandardScaler
 from skrl.trainers.jax import SequentialTrainer
+from timing import microseconds
 
 import hlo2onnx
 
@@ -150,16 +149,6 @@ def trained(case: str) -> Any:
     SequentialTrainer(env=env, agents=agent, cfg=trainer).train()
     agent.enable_training_mode(False, apply_to_models=True)
     return agent
-
-
-def microseconds(call: Callable[[], Any]) -> float:
-    """The time of one call: the median of many."""
-    times = []
-    for _ in range(300):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return round(float(np.median(times)) * 1e6, 1)
 
 
 def compare(case: str, folder: Path) -> dict[str, float]:

@@ -7,9 +7,11 @@ from contextlib import nullcontext
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.dims import is_known
 from hlo2onnx.ir.values import FLOATS, Shape, dtype_of, rank_of, shape_of, size_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.axis_layouts import splits
+from hlo2onnx.raising.match.counted_loop import has_one_shape
 from hlo2onnx.raising.match.views import (
     RESHAPES,
     both_orders,
@@ -150,7 +152,7 @@ def _broadcasts(bias: oir.Value, product: oir.Value, total: oir.Node) -> bool:
     dims, whole = shape_of(bias), shape_of(product)
     if shape_of(total.outputs[0]) != whole or not 0 < len(dims) <= len(whole) == 2:
         return False
-    if not all(isinstance(extent, int) or extent.value is not None for extent in whole):
+    if not is_known(whole):
         return False
     pairs = zip(reversed(dims), reversed(whole), strict=False)
     return all(dim in (1, extent) for dim, extent in pairs)
@@ -264,6 +266,8 @@ class MatMulTranspose(Rule):
         made = b.MatMul(left, _swapped(product.left, b))
         order = [*product.batch, *columns, *product.rows]
         dims = tuple(product.shape[axis] for axis in order)
+        can_split = b.reshapes_at_once(made, dims) or has_one_shape(b, first(node))
+        need(can_split, "its extents do not follow from those of the inputs", node)
         return b.transpose(b.reshape(made, dims), [order.index(axis) for axis in perm])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import product
+from hlo2onnx.ir.dims import is_known, product
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.values import (
     FLOATS,
@@ -142,7 +142,7 @@ class SinkReshape(Rule):
         target = shape_of(view)
         before = shape_of(_source(view))
         if node.op_type in ("LogSoftmax", "Softmax"):
-            keeps = before and before[-1] == target[-1]
+            keeps = before and before[-1] == target[-1] and is_known(target[-1:])
             along_last = node.attributes.get_int("axis", -1) in (-1, len(target) - 1)
             need(keeps and along_last, "it is not along a last axis that the Reshape keeps", node)
             return reshaped(node, b, b.op(node.op_type, _source(view), axis=-1))
