@@ -3,8 +3,9 @@
 //
 //     node run_webgpu.mjs FOLDER     FOLDER/node_modules holds onnxruntime-web and puppeteer-core
 //
-// Requests and answers go to the page and back through a server on the loopback address. A page that
-// crashes, or whose GPU is lost, is loaded anew. Chromium ends with this process: they share a pipe.
+// Requests and answers go to the page and back through a server on the loopback address. When a page
+// crashes, or its GPU is lost, a new browser starts. Chromium ends with this process: they share a
+// pipe.
 
 import fs from "node:fs";
 import http from "node:http";
@@ -68,20 +69,22 @@ function chromium() {
 }
 
 async function opened() {
-  const made = await browser.newPage();
-  made.on("console", (message) => console.error(message.text()));
-  await made.goto(`http://127.0.0.1:${server.address().port}/`);
-  await made.waitForFunction("window.isReady !== undefined");
-  const problem = await made.evaluate("window.isReady");
+  browser = await puppeteer.launch({
+    executablePath: chromium(), args: FLAGS, pipe: true, userDataDir: folder, protocolTimeout: 0 });
+  page = await browser.newPage();
+  page.on("console", (message) => console.error(message.text()));
+  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+  await page.waitForFunction("window.isReady !== undefined");
+  const problem = await page.evaluate("window.isReady");
   if (problem) throw new Error(problem);
-  crash = new Promise((_, reject) => made.once("error", reject));
+  crash = new Promise((_, reject) => page.once("error", reject));
   crash.catch(() => undefined);
-  return made;
 }
 
 async function reopened() {
-  await page.close().catch(() => undefined);
-  page = await opened();
+  // In the same browser, a new page may get a renderer that has just died, and never answer.
+  browser.process().kill("SIGKILL");
+  await opened();
 }
 
 async function answered(bytes) {
@@ -99,15 +102,13 @@ async function answered(bytes) {
 
 async function main() {
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "hlo2onnx-chromium-"));
-  browser = await puppeteer.launch({
-    executablePath: chromium(), args: FLAGS, pipe: true, userDataDir: folder, protocolTimeout: 0 });
-  page = await opened();
+  await opened();
   await serve(hello(version), answered);
   await browser.close();
   fs.rmSync(folder, { recursive: true, force: true });
 }
 
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), "hlo2onnx-chromium-"));
 let browser = null;
 let page = null;
 try {
