@@ -3,7 +3,7 @@ complex numbers as four real products."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -44,7 +44,9 @@ def contract(
     """The contraction, with axes batch + free of lhs + free of rhs.
 
     Among the MatMuls that compute it (either operand on the left, contracting axes in the order
-    of either operand) the one with the fewest transposes is emitted.
+    of either operand, free axes in the operand's order or the reader's) the one with the fewest
+    transposes is emitted. Among equals, operands are transposed and not the result, which for two
+    sequences is larger than both, or the result keeps its last axis.
 
     Args:
         lhs: Left operand.
@@ -57,13 +59,26 @@ def contract(
         return zeros(em, dtype_of(lhs.value), dims)
     if not lhs.contracting:
         return _outer(em, lhs, rhs)
+    readers_perm = range(len(dims)) if readers_perm is None else readers_perm
+    places = [readers_perm.index(axis) for axis in range(len(lhs.batch), len(dims))]
+    first, second = places[: len(lhs.free)], places[len(lhs.free) :]
     plans = [
         plan
         for order in _orders(lhs, rhs)
-        for plan in (_Plan(lhs, rhs, order, False), _Plan(rhs, lhs, order, True))
+        for lhs_free in _free_orders(lhs, first)
+        for rhs_free in _free_orders(rhs, second)
+        for plan in (
+            _Plan(lhs, rhs, order, lhs_free, rhs_free, False),
+            _Plan(rhs, lhs, order, rhs_free, lhs_free, True),
+        )
     ]
-    readers_perm = range(len(dims)) if readers_perm is None else readers_perm
     return min(plans, key=lambda plan: plan.transposes(em, readers_perm)).emit(em)
+
+
+def _free_orders(operand: Operand, places: Sequence[int]) -> Iterable[tuple[int, ...]]:
+    """The free axes in their own order and in that of their places."""
+    by_place = (axis for _, axis in sorted(zip(places, operand.free, strict=True)))
+    return dict.fromkeys((operand.free, tuple(by_place)))
 
 
 def zeros(em: Emitter, dtype: oir.DataType, dims: Sequence[Dim]) -> oir.Value:
@@ -75,13 +90,15 @@ def zeros(em: Emitter, dtype: oir.DataType, dims: Sequence[Dim]) -> oir.Value:
 class _Plan:
     """MatMul(left as batch + free + contracting, right as batch + contracting + free).
 
-    `order` lists the pairs of contracting axes in the order in which they are joined; `swapped`
-    says that left is the rhs of the contraction.
+    `order` lists the pairs of contracting axes in the order in which they are joined, `left_free`
+    and `right_free` the free axes; `swapped` says that left is the rhs of the contraction.
     """
 
     left: Operand
     right: Operand
     order: tuple[int, ...]
+    left_free: tuple[int, ...]
+    right_free: tuple[int, ...]
     swapped: bool
 
     def _contracting(self, operand: Operand) -> tuple[int, ...]:
@@ -89,32 +106,36 @@ class _Plan:
 
     @property
     def left_perm(self) -> tuple[int, ...]:
-        return self.left.batch + self.left.free + self._contracting(self.left)
+        return self.left.batch + self.left_free + self._contracting(self.left)
 
     @property
     def right_perm(self) -> tuple[int, ...]:
-        return self.right.batch + self._contracting(self.right) + self.right.free
+        return self.right.batch + self._contracting(self.right) + self.right_free
 
     @property
     def result_perm(self) -> tuple[int, ...]:
         """From batch + free of left + free of right to the contraction's own order."""
-        batch, rows, columns = (
-            len(axes) for axes in (self.left.batch, self.left.free, self.right.free)
-        )
-        axes = tuple(range(batch + rows + columns))
-        if not self.swapped:
-            return axes
-        return axes[:batch] + axes[batch + rows :] + axes[batch : batch + rows]
+        batch = len(self.left.batch)
+        rows = [self.left.free.index(axis) for axis in self.left_free]
+        columns = [self.right.free.index(axis) for axis in self.right_free]
+        starts = (len(columns), 0) if self.swapped else (0, len(rows))
+        axes = [*range(batch)]
+        for start, part in zip(starts, (rows, columns), strict=True):
+            axes += [batch + start + axis for axis in part]
+        return tuple(axes.index(axis) for axis in range(len(axes)))
 
-    def transposes(self, em: Emitter, readers_perm: Sequence[int]) -> int:
-        """How many tensors computed at run time this plan moves around."""
-        result = self.left.dims(self.left.batch + self.left.free) + self.right.dims(self.right.free)
+    def transposes(self, em: Emitter, readers_perm: Sequence[int]) -> tuple[int, bool, bool]:
+        """How many tensors computed at run time this plan moves around, whether the result is one
+        of them, and whether its last axis moves."""
+        result = self.left.dims(self.left.batch + self.left_free) + self.right.dims(self.right_free)
         final = [self.result_perm[axis] for axis in readers_perm]
-        return (
+        result_moves = _moves(result, final)
+        count = (
             (_moves(shape_of(self.left.value), self.left_perm) and _runtime(em, self.left))
             + (_moves(shape_of(self.right.value), self.right_perm) and _runtime(em, self.right))
-            + _moves(result, final)
+            + result_moves
         )
+        return count, result_moves, final[-1:] != [len(final) - 1]
 
     def emit(self, em: Emitter) -> oir.Value:
         """The nodes.
@@ -122,7 +143,7 @@ class _Plan:
         The rows of left stay several axes where MatMul takes them, which is without batch axes:
         then right is a matrix and MatMul broadcasts it.
         """
-        batch, rows, columns = self.left.batch, self.left.free, self.right.free
+        batch, rows, columns = self.left.batch, self.left_free, self.right_free
         row_groups = [1] * len(rows) if rows and not batch else [len(rows)]
         pairs, singles = len(self.order), [1] * len(batch)
         left = em.transpose(self.left.value, self.left_perm)

@@ -20,9 +20,9 @@ from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.nn.attention import Attention
 from hlo2onnx.targets import load_target
 
-CPU = load_target("ort-cpu")
-FUSING = replace(CPU, flags=replace(CPU.flags, fuses_attention=True))
-"""ONNX Runtime, whose kernel the rule may use here."""
+FUSING = load_target("ort-cpu")
+UNFUSED = replace(FUSING, flags=replace(FUSING.flags, fuses_attention=False))
+MASKS_FIRST = replace(FUSING, flags=replace(FUSING.flags, caps_before_mask=False))
 
 B, H, S, L, D, E = 2, 4, 3, 5, 8, 6
 RNG = np.random.default_rng(0)
@@ -233,10 +233,6 @@ NEAR_MISSES: dict[str, Build] = {
     "scores where masked": masks(
         lambda b, s: b.Where(b.const(MASK["m"]), b.scalar_like(LOW, s), s)
     ),
-    "softcap and mask": of(
-        scaled=capped(2, 2),
-        masked=lambda b, s: b.Where(b.const(MASK["m"]), s, b.scalar_like(-np.inf, s)),
-    ),
     "another softcap": of(scaled=capped(2, 3)),
     "no product": lambda b, q, k, v: b.MatMul(b.Softmax(b.const(normal(B, H, S, L)), axis=-1), v),
     "a wider mask": lambda b, q, k, v: attention(
@@ -326,9 +322,19 @@ def test_a_mask_that_differs_along_groups_only() -> None:
     assert not fires(in_groups(normal(3, L, 1)), GROUPS, Attention(), target=FUSING)
 
 
+def test_a_softcap_before_the_mask() -> None:
+    build = of(
+        scaled=capped(2, 2),
+        masked=lambda b, s: b.Where(b.const(MASK["m"]), s, b.scalar_like(-np.inf, s)),
+    )
+    _, attributes = rewritten(build, {**INPUTS, **MASK})
+    assert attributes["softcap"] == 2
+    assert not fires(build, INPUTS, Attention(), target=MASKS_FIRST)
+
+
 def test_only_where_the_target_fuses_it() -> None:
     assert fires(of(), INPUTS, Attention(), target=FUSING)
-    assert not fires(of(), INPUTS, Attention())
+    assert not fires(of(), INPUTS, Attention(), target=UNFUSED)
     assert not fires(of(), INPUTS, Attention(), opset=22, target=FUSING)
     doubles = {name: array.astype(np.float64) for name, array in INPUTS.items()}
     assert not fires(of(), doubles, Attention(), target=FUSING)

@@ -11,7 +11,7 @@ from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Refusal, Rewriter
-from hlo2onnx.raising.rules.nn.matmul import Gemm, MatMulTranspose, MatvecToVecmat, VectorMatMul
+from hlo2onnx.raising.rules.nn.matmul import Gemm, MatvecToVecmat, VectorMatMul
 from hlo2onnx.raising.rules.shapes.transpose import SinkTranspose, splits
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) % 7
@@ -24,72 +24,11 @@ def turned(b: GraphBuilder, x: oir.Value, perm: tuple[int, ...] = LAST) -> oir.V
     return b.Transpose(x, perm=perm)
 
 
-def product(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-    """x times y, both transposed to and fro before."""
-    return b.MatMul(turned(b, b.Neg(turned(b, x))), turned(b, b.Neg(turned(b, y))))
-
-
 CONSTANTS = {
     "turned": turned,
-    "product": product,
-    "XS": X,
-    "YS": Y,
-    "MATRIX": Y[0],
-    "ONES": np.ones((2, 6, 5), np.float32),
     "UNITS": np.ones((1, 1, 4, 3), np.float32),
     "COLUMN": np.arange(4, dtype=np.float32).reshape(4, 1),
 }
-SWAPS: dict[str, bool] = {
-    "Neg(turned(product(x, y)))": True,
-    "Neg(turned(MatMul(XS, YS)))": True,
-    "Neg(turned(MatMul(reshape(turned(reshape(x, (2, 4, 3))), (2, 3, 4)), YS)))": True,
-    "Neg(turned(reshape(product(y, ONES), (2, 2, 2, 5)), (0, 3, 2, 1)))": True,  # rows split
-    "Neg(turned(reshape(product(x, y), (2, 3, 2, 3)), (0, 3, 2, 1)))": True,  # not joined before
-    "Neg(turned(turned(y) + turned(y)))": False,
-    "Neg(turned(MatMul(x, turned(Neg(turned(y))))))": False,
-    "Neg(turned(MatMul(turned(Neg(turned(x))), y)))": False,
-    # Batches move, or all axes.
-    "Neg(turned(product(x, y), (1, 0, 2)))": False,
-    "Neg(turned(product(x, y), (2, 1, 0)))": False,
-    # Others read the view, or the product, or it is a result.
-    "(v := reshape(product(x, y), (2, 3, 2, 3)), Neg(turned(v, (0, 2, 3, 1))), Abs(v))[1:]": False,
-    "(p := product(x, y), Neg(turned(reshape(p, (2, 3, 2, 3)), (0, 2, 3, 1))), Abs(p))[1:]": False,
-    "(p := product(x, y), turned(p))": False,
-    # A batch that is repeated, and a matrix for each batch.
-    "Neg(turned(MatMul(turned(slice(turned(x), [0], [1], axes=[0])), turned(Neg(turned(y))))))":
-        False,
-    "Neg(turned(MatMul(turned(Neg(turned(x))), MATRIX)))": False,
-    # Rows and columns are mixed, or joined.
-    "Neg(turned(reshape(product(x, y), (2, 3, 2, 3)), (0, 2, 1, 3)))": False,
-    "Neg(turned(reshape(product(x, y), (2, 9, 2))))": False,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("text", SWAPS)
-def test_swap_product(text: str) -> None:
-    rewrite = Rewrite(graph(text, **CONSTANTS), INPUTS, MatMulTranspose())
-    assert bool(rewrite.fired) == SWAPS[text], rewrite.model
-
-
-@pytest.mark.parametrize("order", [(2, 3), (3, 2)])
-@pytest.mark.parametrize("joined", [True, False])
-def test_columns_in_another_order(order: tuple[int, int], joined: bool) -> None:
-    """Columns that were joined of the same axes are joined in the order that is asked for."""
-
-    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        left = turned(b, b.Neg(turned(b, x)))
-        parts = turned(b, b.reshape(y, (2, 4, 2, 3) if joined else (2, 4, 3, 2)), (0, 1, 2, 3))
-        right = b.reshape(b.Transpose(b.Neg(parts), perm=(0, 1, 2, 3)), (2, 4, 6))
-        split = b.reshape(b.MatMul(left, right), (2, 3, 2, 3))
-        return b.Neg(turned(b, split, (0, *order, 1)))
-
-    rewrite = Rewrite(build, {"x": X, "y": Y}, MatMulTranspose())
-    assert rewrite.fired
-    merges = joined and order == (3, 2)
-    perms = [tuple(node.attributes["perm"].as_ints()) for node in rewrite.model.graph
-             if node.op_type == "Transpose"]  # fmt: skip
-    assert ((0, 3, 2, 1) in perms) == merges
-    assert ((0, 2, 1, 3) in perms) == (order == (3, 2) and not joined)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.shapes import broadcast_shapes
 from hlo2onnx.ir.values import Shape, const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import CONSTANT, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, operands, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, is_private, operands, source_of
 from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
 
@@ -69,7 +69,8 @@ def _source(x: oir.Value, b: Rewriter) -> oir.Value | None:
 
 
 class SinkBroadcast(Rule):
-    """Exp(Expand(x)) -> Expand(Exp(x)); Add(Expand(x), Expand(y)) -> Expand(Add(x, y))
+    """Exp(Expand(x)) -> Expand(Exp(x)); Add(Expand(x), Expand(y)) -> Expand(Add(x, y));
+    Transpose(Expand(x)) -> Expand(Transpose(x))
 
     Legal for elementwise operators, which give equal results for equal elements. The Expand sinks
     until a consumer absorbs it or needs it. An Expand with other readers stays.
@@ -77,10 +78,12 @@ class SinkBroadcast(Rule):
 
     name = "sink-broadcast"
     formerly = ("late-broadcast",)
-    anchors = BROADCASTING | UNARY
+    anchors = BROADCASTING | UNARY | {"Transpose"}
     sources = frozenset({"Expand"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        if node.op_type == "Transpose":
+            return _transposed_before(node, b)
         inputs = operands(node)
         sources = [source_of(x, "Expand") for x in inputs]
         need(any(source is not None for source in sources), "no operand is expanded", node)
@@ -95,6 +98,18 @@ class SinkBroadcast(Rule):
         known = all(isinstance(y, int) or x == y for x, y in zip(aligned, output, strict=True))
         need(known, "its shape is computed at run time", node)
         return b.expand(b.like(node, smaller), output)
+
+
+def _transposed_before(node: oir.Node, b: Rewriter) -> oir.Value:
+    x = needed(source_of(first(node), "Expand"), "its operand is not expanded", node)
+    need(is_private(first(node)), "the Expand has other readers", node)
+    dims = (1,) * (rank_of(node.outputs[0]) - rank_of(x)) + shape_of(x)
+    need(b.reshapes_at_once(x, dims), "its shape is computed at run time", node)
+    output = shape_of(node.outputs[0])
+    moved = b.transpose(b.reshape(x, dims), node.attributes["perm"].as_ints())
+    known = all(isinstance(y, int) or x == y for x, y in zip(shape_of(moved), output, strict=True))
+    need(known, "its shape is computed at run time", node)
+    return b.expand(moved, output)
 
 
 class SinkSqueeze(Rule):

@@ -1,0 +1,120 @@
+"""Attention as programs and libraries write it, with fixed and with free sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from every_size import every_size
+
+Spelling = tuple[Callable[..., Any], tuple[str, ...]]
+attention = jax.nn.dot_product_attention
+
+Q, K, GROUPED = "b, s, 4, 16", "b, t, 4, 16", "b, t, 2, 16"
+SPLIT = "b, s, 2, 3, 16"
+MASK = "bool[b, s, t]"
+
+
+def by_einsum(scores: str, mixed: str, *, first: bool = True) -> Callable[..., Any]:
+    """Attention by two products, with the scale on the queries (`first`) or on the scores."""
+
+    def function(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        if first:
+            q = q * q.shape[-1] ** -0.5
+        logits = jnp.einsum(scores, q, k)
+        if not first:
+            logits = logits / math.sqrt(q.shape[-1])
+        return jnp.einsum(mixed, jax.nn.softmax(logits), v)
+
+    return function
+
+
+def merged(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+    """Groups and queries in one axis of the products."""
+    batch, tokens, heads, features = q.shape
+    keys, kv = k.shape[1:3]
+    groups = heads // kv
+    q = q.reshape(batch, tokens, kv, groups, features).transpose(0, 2, 3, 1, 4)
+    scores = q.reshape(batch, kv, groups * tokens, features) @ k.transpose(0, 2, 3, 1) / 4
+    scores = scores.reshape(batch, kv, groups, tokens, keys)
+    scores = jnp.where(mask[:, None, None], scores, jnp.finfo(scores.dtype).min)
+    weights = jax.nn.softmax(scores).reshape(batch, kv, groups * tokens, keys)
+    mixed = (weights @ v.transpose(0, 2, 1, 3)).reshape(batch, kv, groups, tokens, features)
+    return mixed.transpose(0, 3, 1, 2, 4).reshape(batch, tokens, heads * features)
+
+
+def repeated(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    """Heads of keys that are repeated for each query head."""
+    k, v = jnp.repeat(k, 2, axis=2), jnp.repeat(v, 2, axis=2)
+    weights = jax.nn.softmax(jnp.einsum("bshd,bthd->bhst", q, k) / 4)
+    return jnp.einsum("bhst,bthd->bshd", weights, v)
+
+
+def capped(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+    """Gemma 2 as keras-hub writes it."""
+    batch, tokens, heads, features = q.shape
+    q = (q * features**-0.5).reshape(batch, tokens, 2, heads // 2, features)
+    logits = 50 * jnp.tanh(jnp.einsum("btkgh,bskh->bkgts", q, k) / 50)
+    weights = jax.nn.softmax(jnp.where(mask[:, None, None], logits, -1e30))
+    return jnp.einsum("bkgts,bskh->btkgh", weights, v).reshape(batch, tokens, heads, features)
+
+
+def added(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+    """The layer of keras, which adds a large number to masked scores."""
+    logits = jnp.einsum("aecd,abcd->acbe", k, q / 4) + (1.0 - mask[:, None]) * -1e9
+    return jnp.einsum("acbe,aecd->abcd", jax.nn.softmax(logits), v)
+
+
+SPELLINGS: dict[str, Spelling] = {
+    "jax": (attention, (Q, K, K)),
+    "jax, a scale": (lambda q, k, v: attention(q, k, v, scale=0.3), (Q, K, K)),
+    "jax, causal": (lambda q, k, v: attention(q, k, v, is_causal=True), (Q, K, K)),
+    "jax, groups": (attention, (Q, GROUPED, GROUPED)),
+    "jax, causal groups": (
+        lambda q, k, v: attention(q, k, v, is_causal=True), (Q, GROUPED, GROUPED)
+    ),
+    "jax, a mask of groups": (
+        lambda q, k, v, m: attention(q, k, v, mask=m), (Q, GROUPED, GROUPED, "bool[b, 1, s, t]")
+    ),
+    "jax, a mask of heads": (
+        lambda q, k, v, m: attention(q, k, v, mask=m), (Q, K, K, "bool[b, 4, s, t]")
+    ),
+    "jax, a bias": (lambda q, k, v, m: attention(q, k, v, bias=m), (Q, K, K, "b, 4, s, t")),
+    "jax, a bias of groups": (
+        lambda q, k, v, m: attention(q, k, v, bias=m), (Q, GROUPED, GROUPED, "1, 1, s, t")
+    ),
+    "keys after heads": (
+        by_einsum("bhsd,bhtd->bhst", "bhst,bhtd->bhsd"), ("b, 4, s, 16", *["b, 4, t, 16"] * 2)
+    ),
+    "heads after queries": (by_einsum("bshd,bthd->bsht", "bsht,bthd->bshd"), (Q, K, K)),
+    "one head": (by_einsum("sd,td->st", "st,td->sd", first=False), ("s, 16", "t, 16", "t, 16")),
+    "groups": (by_einsum("bshgd,bthd->bhgst", "bhgst,bthd->bshgd"), (SPLIT, GROUPED, GROUPED)),
+    "groups of a cache": (
+        by_einsum("bshgd,bhtd->bhgst", "bhgst,bhtd->bshgd", first=False),
+        (SPLIT, *["b, 2, t, 16"] * 2),
+    ),
+    "groups after queries": (
+        by_einsum("bshgd,bthd->bshgt", "bshgt,bthd->bshgd", first=False), (SPLIT, GROUPED, GROUPED)
+    ),
+    "groups with queries": (merged, (Q, GROUPED, GROUPED, MASK)),
+    "repeated heads": (repeated, (Q, GROUPED, GROUPED)),
+    "a softcap": (capped, (Q, GROUPED, GROUPED, MASK)),
+    "an added mask": (added, (Q, K, K, MASK)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", ["free", "fixed"])
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_attention(name: str, sizes: str) -> None:
+    """It becomes the operator, and the scores, the largest tensor, do not appear."""
+    function, specs = SPELLINGS[name]
+    if sizes == "fixed":
+        table = str.maketrans({"s": "6", "t": "7"})
+        specs = tuple(spec.translate(table).replace("b,", "2,") for spec in specs)
+    program = every_size(function, *specs)
+    assert program.report.nodes["Attention"] == 1
+    assert not program.report.nodes["Softmax"]
