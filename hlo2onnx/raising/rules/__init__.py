@@ -21,6 +21,7 @@ from hlo2onnx.raising.rules.loops import LOOP_RULES, inline_branches
 from hlo2onnx.raising.rules.nn import (
     activations,
     attention,
+    attention_cache,
     batch_normalization,
     channel_normalization,
     convolution,
@@ -108,6 +109,7 @@ RULES: tuple[Rule, ...] = (
     softmax.LogSoftmax(),
     softmax.LogSumExp(),
     attention.Attention(),
+    attention_cache.AttentionWithCache(),
     batch_normalization.CenterBeforeScale(),
     layer_normalization.LayerNormalization(),
     layer_normalization.ChannelLayerNormalization(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -118,3 +119,61 @@ def test_attention(name: str, sizes: str) -> None:
     program = every_size(function, *specs)
     assert program.report.nodes["Attention"] == 1
     assert not program.report.nodes["Softmax"]
+
+
+def projected(
+    x: jax.Array, w: jax.Array, keys: jax.Array, values: jax.Array, *, causal: bool = False
+) -> tuple[jax.Array, ...]:
+    """Attention of a layer with 4 heads, 2 of keys, whose cache grows."""
+    batch, tokens, _ = x.shape
+    q, k, v = (x @ w[:, start:stop] for start, stop in ((0, 8), (8, 12), (12, 16)))
+    q = q.reshape(batch, tokens, 2, 2, 2)
+    k, v = (y.reshape(batch, tokens, 2, 2).swapaxes(1, 2) for y in (k, v))
+    keys, values = (jnp.concatenate(pair, axis=2) for pair in ((keys, k), (values, v)))
+    scores = jnp.einsum("bskgd,bktd->bkgst", q, keys) / 2
+    if causal:
+        mask = jnp.arange(keys.shape[2]) <= jnp.arange(tokens)[:, None] + keys.shape[2] - tokens
+        scores = jnp.where(mask, scores, jnp.finfo(scores.dtype).min)
+    mixed = jnp.einsum("bkgst,bktd->bskgd", jax.nn.softmax(scores), values)
+    return mixed.reshape(batch, tokens, 8), keys, values
+
+
+CACHE = ("b, s, 5", "5, 16", *["b, 2, p, 2"] * 2)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_cache_that_grows(causal: bool) -> None:
+    """The operator appends to it, and takes projections as they are."""
+    program = every_size(partial(projected, causal=causal), *CACHE)
+    nodes = program.report.nodes
+    assert nodes["Attention"] == 1 and not nodes["Concat"] + nodes["Transpose"] + nodes["Softmax"]
+    assert len(program.model.graph.outputs) == 3
+
+
+def test_a_cache_with_other_readers() -> None:
+    def program(*args: jax.Array) -> tuple[jax.Array, ...]:
+        mixed, keys, values = projected(*args)
+        return mixed, keys, values.sum()
+
+    nodes = every_size(program, *CACHE).report.nodes
+    assert nodes["Attention"] == 1 and nodes["Concat"] == 2
+
+
+def test_a_cache_of_keys_alone() -> None:
+    """The values have none: they are those of the new tokens and of the old ones."""
+
+    def program(x: jax.Array, w: jax.Array, keys: jax.Array) -> jax.Array:
+        return projected(x, w, keys, keys[..., ::-1])[0]
+
+    nodes = every_size(program, *CACHE[:3]).report.nodes
+    assert nodes["Attention"] == 1 and not nodes["Concat"]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_projections_without_a_cache(causal: bool) -> None:
+    def program(x: jax.Array, w: jax.Array) -> jax.Array:
+        q, k, v = jnp.moveaxis((x @ w).reshape(*x.shape[:2], 3, 4, 2), 2, 0)
+        return attention(q, k, v, is_causal=causal).reshape(x.shape)
+
+    nodes = every_size(program, "b, s, 8", "8, 24").report.nodes
+    assert nodes["Attention"] == 1 and not nodes["Transpose"]
