@@ -8,7 +8,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.op_families import ELEMENTWISE
 from hlo2onnx.ir.values import const_ints, const_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, ranges_of, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, ranges_of, source_of
 
 
 def once(b: Rewriter, x: oir.Value, interleaved: bool) -> oir.Value:
