@@ -226,7 +226,7 @@ class ChannelLayerNormalization(_DividedByRoot):
 class RMSNormalization(_DividedByRoot):
     """x / sqrt(mean(x²) + e) * s -> RMSNormalization(x, s, epsilon=e), over trailing axes
 
-    Also for x * (1 / sqrt(...)), in all normalizations.
+    Also for x * (1 / sqrt(...)), x * s / sqrt(...) and x * (s / sqrt(...)), in all normalizations.
     """
 
     name = "rms-normalization"
