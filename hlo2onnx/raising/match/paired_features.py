@@ -8,7 +8,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.op_families import ELEMENTWISE
 from hlo2onnx.ir.values import const_ints, const_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, ranges_of, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, ranges_of, source_of
 
 
 def once(b: Rewriter, x: oir.Value, interleaved: bool) -> oir.Value:
@@ -27,13 +27,24 @@ def once(b: Rewriter, x: oir.Value, interleaved: bool) -> oir.Value:
     inner = x
     while (source := source_of(inner, *RESHAPES)) is not None and _keeps_last(inner, source):
         inner = source
-    made = maker_of(inner, "Reshape" if interleaved else "Concat")
-    if made is not None and count > 1:
-        single = _single(first(made)) if interleaved else first(made)
-        if single is not None and b.reshapes_at_once(single, dims):
-            return b.reshape(single, dims)
+    single = _made_once(b, inner, interleaved) if count > 1 else None
+    if single is not None and b.reshapes_at_once(single, dims):
+        return b.reshape(single, dims)
     axes, step = [rank_of(x) - 1], 2 if interleaved else 1
     return b.slice(x, [0], [count if interleaved else dims[-1]], [step], axes=axes)
+
+
+def _made_once(b: Rewriter, x: oir.Value, interleaved: bool) -> oir.Value | None:
+    """Each number of x once, from where they are doubled; None if they are stored in pairs."""
+    node = x.producer()
+    if node is None or node.domain:
+        return None
+    if node.op_type in ELEMENTWISE:
+        parts = [y if y is None or not rank_of(y) else once(b, y, interleaved) for y in node.inputs]
+        return b.like(node, parts)
+    if interleaved:
+        return _single(first(node)) if node.op_type == "Reshape" else None
+    return first(node) if node.op_type == "Concat" else None
 
 
 def has_pairs(x: oir.Value, interleaved: bool, part: range | None = None) -> bool:

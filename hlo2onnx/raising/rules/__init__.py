@@ -121,6 +121,7 @@ RULES: tuple[Rule, ...] = (
     rnn_directions.BidirectionalRnn(),
     *norm_reductions.RULES,
     slices.ComposeConcats(),
+    slices.StackToConcat(),
     slices.SliceOfConcat(),
     slices.ComposeSlices(),
     inline_branches.InlineBranch(),

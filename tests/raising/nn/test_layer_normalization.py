@@ -94,6 +94,12 @@ def test_rms_normalization() -> None:
     assert operators(lambda x, s: rms(x) * (1 + s), X, S) == ["Add", "RMSNormalization"]
     assert operators(rms, X) == ["RMSNormalization"]
 
+    def tunix(x: jax.Array, s: jax.Array) -> jax.Array:
+        return s * x / jnp.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)
+
+    assert operators(tunix, X, S) == ["RMSNormalization"]
+    assert operators(lambda x: tunix(x, 1 + S), X) == ["RMSNormalization"]
+
 
 def test_normalization_of_scaled_values() -> None:
     """Haiku's RMSNorm scales first, by what is none of what is normalized."""

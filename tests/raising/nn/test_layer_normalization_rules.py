@@ -191,6 +191,9 @@ RMS: dict[str, Build] = {
     "a scaled root": lambda b, x: b.Mul(x, b.Mul(scale(b), inverse(b, squares(b, x)))),
     "by a quotient": lambda b, x: b.Mul(x, quotient(b, 1, squares(b, x))),
     "scaled by a quotient": lambda b, x: b.Mul(x, b.Mul(quotient(b, 1, squares(b, x)), scale(b))),
+    "twice the inverse root": lambda b, x: b.Mul(x, quotient(b, 2, squares(b, x))),
+    "a scaled dividend": lambda b, x: b.Div(b.Mul(scale(b), x), b.Sqrt(squares(b, x))),
+    "a scale by the root": lambda b, x: b.Mul(x, b.Div(scale(b), b.Sqrt(squares(b, x)))),
     "two axes": lambda b, x: rms(b, x, (-2, -1)),
     "all axes lost": lambda b, x: rms(b, x, (0, 1, 2), 0),
 }
@@ -220,7 +223,11 @@ NO_RMS: dict[str, Build] = {
     "not the last axis": lambda b, x, y: rms(b, x, (1,)),
     "means that lost their axis": lambda b, x, y: rms(b, x, (2,), 0),
     "a quotient": lambda b, x, y: b.Div(x, y),
-    "twice the inverse root": lambda b, x, y: b.Mul(x, quotient(b, 2, squares(b, x))),
+    "scaled by elements": lambda b, x, y: b.Div(b.Mul(x, y), b.Sqrt(squares(b, x))),
+    "elements by the root": lambda b, x, y: b.Mul(x, b.Div(y, b.Sqrt(squares(b, x)))),
+    "the square of what is scaled": lambda b, x, y: b.Div(
+        (z := b.Mul(x, scale(b))), b.Sqrt(squares(b, b.Neg(z)))
+    ),
 }
 
 

@@ -142,6 +142,34 @@ def test_sines_and_cosines_of_one_table(rotate: Rotate) -> None:
     assert program.report.nodes["RotaryEmbedding"] == 1 and len(program.model.graph) <= 9
 
 
+def keras(x: Any, angle: Any) -> Any:
+    """As keras-hub does: halves are stacked and flattened."""
+
+    def flat(one: Any, other: Any) -> Any:
+        pair = jnp.stack([one, other], axis=-2)
+        return pair.reshape(*one.shape[:-1], -1)
+
+    a, b = jnp.split(x, 2, axis=-1)
+    angles = flat(angle, angle)[:, :, None]
+    return x * jnp.cos(angles) + flat(-b, a) * jnp.sin(angles)
+
+
+@pytest.mark.parametrize("dynamic", [None, {0: f"b, t, {H}, {D}", 1: "b, t"}])
+def test_halves_that_are_stacked(dynamic: Any) -> None:
+    """Sines and cosines are computed once for both halves."""
+    frequencies = angles(1)[0]
+
+    def function(x: Any, positions: Any) -> Any:
+        return keras(x, positions[..., None] * frequencies)
+
+    x = RNG.normal(size=(B, T, H, D)).astype(np.float32)
+    positions = np.tile(np.arange(T, dtype=np.float32), (B, 1))
+    program = hlo2onnx.translate(function, x, positions, dynamic=dynamic)
+    assert program.verify(x, positions).ok
+    nodes = program.report.nodes
+    assert nodes["RotaryEmbedding"] == 1 and not nodes["Concat"] and not nodes["Slice"]
+
+
 def test_special_values() -> None:
     x = RNG.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0], (B, T, H, D)).astype(np.float32)
     angle = RNG.choice([0.0, 1.0], (T, 1, D // 2)).astype(np.float32)

@@ -20,7 +20,12 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import const_ints
 from hlo2onnx.raising.engine import Rule
-from hlo2onnx.raising.rules.shapes.slices import ComposeConcats, ComposeSlices, SliceOfConcat
+from hlo2onnx.raising.rules.shapes.slices import (
+    ComposeConcats,
+    ComposeSlices,
+    SliceOfConcat,
+    StackToConcat,
+)
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 Y = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -72,8 +77,20 @@ JOINED: dict[str, str] = {
     "(c := concat([x, Neg(x)], 0), concat([c, c], 0))[1]": NOTHING,
     "concat([x, Neg(x)], 0)": NOTHING,
 }  # fmt: skip
+STACKED: dict[str, str] = {
+    "reshape(concat([reshape(x, (2, 1, 4)), reshape(Neg(x), (2, 1, 4))], 1), (2, 8))": "Neg Concat",
+    "reshape(concat([reshape(x, (1, 2, 4)), reshape(y, (1, 3, 4))], 1), (5, 4))": NOTHING,
+    "reshape(concat([reshape(z, (2, 4, 4)), reshape(Neg(z), (2, 4, 4))], 0), (16, 4))":
+        "Neg Concat",
+    # Neighbors, parts that are not reshaped or otherwise, and axes that are not merged.
+    "reshape(concat([reshape(x, (2, 4, 1)), reshape(Neg(x), (2, 4, 1))], 2), (2, 8))": NOTHING,
+    "reshape(concat([x, Neg(x)], 0), (16,))": NOTHING,
+    "reshape(concat([reshape(t, (2, 1, 4)), reshape(x, (2, 1, 4))], 1), (2, 8))": NOTHING,
+    "reshape(concat([reshape(x, (2, 1, 4)), reshape(Neg(x), (2, 1, 4))], 1), (4, 4))": NOTHING,
+}  # fmt: skip
 TABLES: list[tuple[Rule, dict[str, str]]] = [
     (SliceOfConcat(), OF_CONCAT), (ComposeSlices(), COMPOSED), (ComposeConcats(), JOINED),
+    (StackToConcat(), STACKED),
 ]  # fmt: skip
 CASES = [(rule, text, left) for rule, rows in TABLES for text, left in rows.items()]
 

@@ -72,9 +72,14 @@ def inverse_root(variance: Pattern) -> Pattern:
 
 def _normalized(value: Pattern, variance: Pattern) -> Pattern:
     """value / sqrt(variance + epsilon) * scale, or without the scale."""
-    inverse = inverse_root(variance)
-    scaled = Product(inverse, value, Name("scale"))
-    return Either(Op("Div", value, _root(variance)), Product(inverse, value), scaled)
+    inverse, root, scale = inverse_root(variance), _root(variance), Name("scale")
+    return Either(
+        Op("Div", value, root),
+        Product(inverse, value),
+        Product(inverse, value, scale),
+        Op("Div", Product(value, scale), root),
+        Product(value, Op("Div", scale, root)),
+    )
 
 
 _LAYER = _normalized(_CENTERED, VARIANCE)
@@ -221,7 +226,7 @@ class ChannelLayerNormalization(_DividedByRoot):
 class RMSNormalization(_DividedByRoot):
     """x / sqrt(mean(x²) + e) * s -> RMSNormalization(x, s, epsilon=e), over trailing axes
 
-    Also for x * (1 / sqrt(...)), in all normalizations.
+    Also for x * (1 / sqrt(...)), x * s / sqrt(...) and x * (s / sqrt(...)), in all normalizations.
     """
 
     name = "rms-normalization"

@@ -1,4 +1,4 @@
-"""Slices of Concats and of Slices, and Concats of Concats."""
+"""Slices of Concats and of Slices, Concats of Concats, and stacks that are Concats."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.shapes import INT64_MIN
-from hlo2onnx.ir.values import const_ints, rank_of, shape_of
+from hlo2onnx.ir.values import Shape, const_ints, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import extent_of, first, is_private, maker_of, operands, ranges_of
+from hlo2onnx.raising.match.views import (
+    RESHAPES,
+    extent_of,
+    first,
+    is_private,
+    maker_of,
+    operands,
+    ranges_of,
+    source_of,
+)
 
 
 class SliceOfConcat(Rule):
@@ -96,6 +106,37 @@ class ComposeConcats(Rule):
                 parts.append(x)
         need(len(parts) > len(node.inputs), "no operand is a Concat of its own", node)
         return b.concat(parts, axis)
+
+
+class StackToConcat(Rule):
+    """Reshape(Concat(Reshape(x), Reshape(y))) -> Concat(x, y)
+
+    Legal where the last Reshape merges the axis of the Concat with the next one, and x and y have
+    the extents that it gives to each part. Keras joins two halves so: it stacks and flattens them.
+    """
+
+    name = "stack-to-concat"
+    anchors = RESHAPES
+    sources = frozenset({"Concat"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        whole = first(node)
+        stack = needed(maker_of(whole, "Concat"), "its operand is not a Concat", node)
+        axis = _axis(stack)
+        assert axis is not None
+        merges = axis + 1 < rank_of(whole) and shape_of(node.outputs[0]) == _merged(whole, axis)
+        need(merges, "it does not merge the axis of the Concat with the next one", node)
+        views = [source_of(x, *RESHAPES) for x in operands(stack)]
+        parts = [x for x in views if x is not None]
+        same = [*map(shape_of, parts)] == [_merged(x, axis) for x in operands(stack)]
+        need(same, "a part is not reshaped, or had another shape", stack)
+        return b.concat(parts, axis)
+
+
+def _merged(x: oir.Value, axis: int) -> Shape:
+    """The shape of x with an axis and the next one as one axis."""
+    dims = shape_of(x)
+    return (*dims[:axis], product(dims[axis : axis + 2]), *dims[axis + 2 :])
 
 
 def _axis(node: oir.Node) -> int | None:
