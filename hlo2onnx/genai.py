@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -27,15 +28,11 @@ Step: TypeAlias = Callable[..., tuple[jax.Array, PyTree]]
 SUFFIXES: Mapping[str, str] = {"fp32": "", "fp16": "_fp16", "q4": "_q4"}
 """What transformers.js puts behind "model" for a type."""
 
-KEYS = (
-    "model_type",
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "max_position_embeddings",
-    "eos_token_id",
-)
+IDS = ("input_ids", "attention_mask", "position_ids")
+PARTS = ("key", "value")
+TOKENS = ("bos_token_id", "pad_token_id")
+SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers")
+KEYS = ("model_type", "vocab_size", *SIZES, "max_position_embeddings", "eos_token_id")
 """The entries that a config must have."""
 
 SEARCH: Mapping[str, float | bool] = {
@@ -71,9 +68,6 @@ TOKENIZER = (
 )
 """The files of a tokenizer, of which a folder has some."""
 
-WEB = {"use_external_data_format": True, "kv_cache_dtype": {"fp16": "float16"}}
-"""What config.json tells transformers.js."""
-
 BLOCK = 32
 """Weights that share a scale in a q4 model, as in those of Hugging Face."""
 
@@ -101,7 +95,7 @@ def save(
             head size] for each layer, logits float[b, s, vocabulary], present a pytree with the
             leaves of past in its order, [b, kv heads, t, head size]. t - s is 0 at first. The ids
             are i64 in the file; `step` gets them as int32 unless JAX has 64-bit types.
-        params: The weights. The cache has the promoted type of their floats.
+        params: The weights. The cache begins with the promoted type of their floats.
         config: The entries of Hugging Face's config.json. Needed: model_type, vocab_size,
             hidden_size, num_hidden_layers, num_attention_heads, max_position_embeddings,
             eos_token_id. Optional: num_key_value_heads, head_dim, bos_token_id, pad_token_id.
@@ -144,7 +138,8 @@ def save(
     if is_genai:
         _write_json(folder / "genai_config.json", _genai_config(config, names, searched))
     else:
-        _write_json(folder / "config.json", {**config, "transformers.js_config": WEB})
+        web = {"use_external_data_format": True}
+        _write_json(folder / "config.json", {**config, "transformers.js_config": web})
     for file in files:
         with writing(folder / file.name):
             shutil.copyfile(file, folder / file.name)
@@ -162,20 +157,16 @@ def _translated(
 
     Args:
         is_shared: Whether the past is a buffer that the present replaces.
-
-    Raises:
-        UsageError: The step does not return what the runtimes expect.
     """
     if dtype == "fp16":
         params = jax.tree.map(lambda x: x.astype(np.float16) if _is_float(x) else x, params)
-    cache = np.dtype(jnp.result_type(*filter(_is_float, jax.tree.leaves(params)), np.float16))
+    cache = _cache_type(step, params, config, is_shared)
     layers, (heads, size) = config["num_hidden_layers"], _heads(config)
     past = f"{cache.name}[b, {heads}, {'T' if is_shared else 't - s'}, {size}]"
-    ids = ("input_ids", "attention_mask", "position_ids")
-    caches = [f"{layer}.{part}" for layer in range(layers) for part in ("key", "value")]
+    caches = [f"{layer}.{part}" for layer in range(layers) for part in PARTS]
     with jax.enable_x64(True):
         program = translate(
-            _with_wide_ids(step, config["vocab_size"], is_shared),
+            _with_wide_ids(step),
             params,
             "int64[b, s]",
             "int64[b, t]",
@@ -183,54 +174,51 @@ def _translated(
             [(past, past)] * layers,
             bind=0,
             constraints=["t >= s", "T >= t"][: 1 + is_shared],
-            input_names=[*ids, *(f"past_key_values.{name}" for name in caches)],
+            input_names=[*IDS, *(f"past_key_values.{name}" for name in caches)],
             output_names=["logits", *(f"present.{name}" for name in caches)],
             **options,
         )
     return _quantized(program) if dtype == "q4" else program
 
 
-def _with_wide_ids(step: Step, vocabulary: int, is_shared: bool) -> Step:
+def _with_wide_ids(step: Step) -> Step:
     """A step for 64-bit ids, which traces the user's with the integers that JAX has now."""
     wide = jax.enable_x64.value
 
-    def language_model(
-        params: PyTree,
-        input_ids: jax.Array,
-        attention_mask: jax.Array,
-        position_ids: jax.Array,
-        past: PyTree,
-    ) -> tuple[jax.Array, list[jax.Array]]:
-        ids = (input_ids, attention_mask, position_ids)
+    def language_model(params: PyTree, *inputs: Any) -> tuple[jax.Array, list[jax.Array]]:
+        *ids, past = inputs
         with jax.enable_x64(wide):
-            narrow = [x.astype(np.int64 if wide else np.int32) for x in ids]
-            logits, tree = step(params, *narrow, past)
-        present, before = jax.tree.leaves(tree), jax.tree.leaves(past)
-        batch, heads, length, size = before[0].shape
-        shape = (batch, heads, length if is_shared else attention_mask.shape[1], size)
-        expected = [jax.ShapeDtypeStruct(shape, before[0].dtype)] * len(before)
-        _check_result("logits", [logits.shape], [(*input_ids.shape, vocabulary)])
-        _check_result("the cache", list(map(_type, present)), list(map(_type, expected)))
-        return logits.astype(np.float32), present
+            ids = [x.astype(np.int64 if wide else np.int32) for x in ids]
+            logits, present = step(params, *ids, past)
+        leaves = jax.tree.leaves(present)
+        return logits.astype(np.float32), [x.astype(past[0][0].dtype) for x in leaves]
 
     return language_model
 
 
-def _check_result(what: str, found: Sequence[object], expected: Sequence[object]) -> None:
-    """Checks what a step returns.
+def _cache_type(
+    step: Step, params: PyTree, config: Mapping[str, Any], is_shared: bool
+) -> np.dtype[Any]:
+    """The type of the cache that a step returns.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: The shapes of its results are not what the runtimes expect.
     """
+    layers, (heads, size) = config["num_hidden_layers"], _heads(config)
+    floats = filter(_is_float, jax.tree.leaves(params))
+    past = jax.ShapeDtypeStruct((2, heads, 5 if is_shared else 2, size), jnp.result_type(*floats))
+    ids = [jnp.zeros((2, count), int) for count in (3, 5, 3)]
+    logits, tree = jax.eval_shape(step, params, *ids, [(past, past)] * layers)
+    present = jax.tree.leaves(tree)
+    found = [logits.shape, *(leaf.shape for leaf in present)]
+    expected = [(2, 3, config["vocab_size"])] + [(2, heads, 5, size)] * (2 * layers)
     if found != expected:
         raise UsageError(
-            f"step returns {what} of {len(found)} arrays {found[:1]}; the runtimes expect"
-            f" {len(expected)} of {expected[:1]}\n  next   correct `step`, or the sizes in `config`"
+            f"for b = 2, s = 3, t = 5, step returns arrays of shapes {found}; the config says"
+            f" {expected}\n  next   correct `step` or `config`"
         )
-
-
-def _type(x: jax.Array | jax.ShapeDtypeStruct) -> tuple[str, tuple[object, ...]]:
-    return np.dtype(x.dtype).name, tuple(x.shape)
+    kind: np.dtype[Any] = jnp.result_type(*present)
+    return kind
 
 
 def _is_float(x: Any) -> bool:
@@ -249,6 +237,7 @@ def _quantized(program: OnnxProgram) -> OnnxProgram:
         raise UsageError(
             f'"q4" needs the quantizer of ONNX Runtime: {error}\n  next   pip install onnxruntime'
         ) from None
+    logging.getLogger(MatMulNBitsQuantizer.__module__).setLevel(logging.WARNING)  # a line per node
     quantizer = MatMulNBitsQuantizer(program.model_proto, block_size=BLOCK, is_symmetric=True)
     quantizer.process()
     quantized = copy(program)
@@ -269,33 +258,26 @@ def _genai_config(
     """The content of genai_config.json for a model with these inputs."""
     heads, size = _heads(config)
     end = config["eos_token_id"]
-    ids = [name for name in ("input_ids", "attention_mask", "position_ids") if name in inputs]
-    parts = ("key", "value")
     model = {
         "type": config["model_type"],
         "vocab_size": config["vocab_size"],
         "context_length": config["max_position_embeddings"],
-        "bos_token_id": config.get("bos_token_id"),
         "eos_token_id": end,
-        "pad_token_id": config.get("pad_token_id"),
+        "pad_token_id": end if isinstance(end, int) else end[0],
         "decoder": {
             "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
             "filename": "model.onnx",
             "head_size": size,
-            "hidden_size": config["hidden_size"],
-            "num_attention_heads": config["num_attention_heads"],
             "num_key_value_heads": heads,
-            "num_hidden_layers": config["num_hidden_layers"],
-            "inputs": {name: name for name in ids}
-            | {f"past_{part}_names": f"past_key_values.%d.{part}" for part in parts},
+            **{key: config[key] for key in SIZES},
+            "inputs": {name: name for name in IDS if name in inputs}
+            | {f"past_{part}_names": f"past_key_values.%d.{part}" for part in PARTS},
             "outputs": {"logits": "logits"}
-            | {f"present_{part}_names": f"present.%d.{part}" for part in parts},
+            | {f"present_{part}_names": f"present.%d.{part}" for part in PARTS},
         },
     }
-    if model["pad_token_id"] is None:
-        model["pad_token_id"] = end if isinstance(end, int) else end[0]
-    known = {name: value for name, value in model.items() if value is not None}
-    return {"model": known, "search": dict(search)}
+    ids = {key: config[key] for key in TOKENS if config.get(key) is not None}
+    return {"model": model | ids, "search": dict(search)}
 
 
 def _searched(given: Mapping[str, object], config: Mapping[str, Any]) -> dict[str, object]:
