@@ -164,9 +164,10 @@ def _translated(
     layers, (heads, size) = config["num_hidden_layers"], _heads(config)
     past = f"{cache.name}[b, {heads}, {'T' if is_shared else 't - s'}, {size}]"
     caches = [f"{layer}.{part}" for layer in range(layers) for part in PARTS]
+    wide_step = _with_wide_ids(step)
     with jax.enable_x64(True):
         program = translate(
-            _with_wide_ids(step),
+            wide_step,
             params,
             "int64[b, s]",
             "int64[b, t]",

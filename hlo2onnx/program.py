@@ -203,7 +203,7 @@ class OnnxProgram(Verified):
         data = default_data(path)
         is_named = isinstance(external, str)
         if isinstance(external, str):
-            if external in ("", path.name) or Path(external).name != external:
+            if external in ("", "..", path.name) or Path(external).name != external:
                 raise UsageError(f"external_data={external!r} does not name a file beside {path}")
             data = path.with_name(external)
         stored = data if external and weights is True else None
