@@ -263,6 +263,14 @@ def test_without_the_quantizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         genai.save(tmp_path, STEP, PARAMS, CONFIG, dtypes="q4")
 
 
+@pytest.mark.wide
+def test_the_example(tmp_path: Path) -> None:
+    example = Path(llama.__file__).with_name("save_genai.py")
+    path = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, example], cwd=tmp_path, env=os.environ | path, check=True)
+    assert names_in(tmp_path / "llama") == ["genai_config.json", "model.onnx", "model.onnx.data"]
+
+
 # -- the runtimes themselves ----------------------------------------------------------------------
 
 
