@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
+from jax.tree_util import KeyPath, keystr, tree_leaves_with_path, tree_map_with_path
 
 from hlo2onnx.api import translate
 from hlo2onnx.errors import UsageError
@@ -83,6 +84,7 @@ def save(
     tokenizer: str | Path | None = None,
     weights: str | None = None,
     search: Mapping[str, float | bool] | None = None,
+    adapters: Mapping[str, PyTree] | None = None,
     **options: Any,
 ) -> None:
     """Writes a language model for onnxruntime-genai or transformers.js.
@@ -110,17 +112,24 @@ def save(
         search: Other values of genai's search options. With past_present_share_buffer, the cache
             does not grow: past and present have the shape [b, kv heads, T, head size] with
             T >= t, and `step` writes from position t - s.
+        adapters: LoRA weights by name, each a part of the tree `params` with other numbers. genai
+            gets `<name>.onnx_adapter`. Without an adapter, the model has the numbers of `params`.
         options: Options of `hlo2onnx.translate`, such as `target`.
 
     Raises:
         UsageError: An argument is wrong, the cache that `step` returns does not fit the one it
-            takes, there are no tokenizer files, or onnxruntime is missing for "q4".
+            takes, there are no tokenizer files, or onnxruntime is missing for "q4" or adapters.
         TranslationError: ONNX or the target cannot express the step.
         WriteError: A file cannot be written.
     """
     wanted: list[str] = [dtypes] if isinstance(dtypes, str) else list(dtypes)
     is_genai = layout == "genai"
-    _check(layout, wanted, weights, config)
+    _check(layout, wanted, weights or adapters, config)
+    if wanted[0] == "fp16":
+        adapters = jax.tree.map(_as_half, adapters)
+    others = {name: _named(tree) for name, tree in (adapters or {}).items()}
+    _check_adapters(others, _named(params))
+    replaced = sorted(set().union(*others.values()))
     searched = _searched(search or {}, config)
     files = _tokenizer_files(tokenizer)
     folder = output_folder(folder)
@@ -130,7 +139,7 @@ def save(
     is_shared = bool(searched["past_present_share_buffer"])
     names: list[str] = []
     for dtype in wanted:
-        program = _translated(step, params, config, dtype, is_shared, options)
+        program = _translated(step, params, config, dtype, is_shared, replaced, options)
         names = program.input_names
         name = "model.onnx" if is_genai else f"model{SUFFIXES[dtype]}.onnx"
         data = (weights or f"{name}.data") if is_genai else f"{name}_data"
@@ -140,6 +149,8 @@ def save(
     else:
         web = {"use_external_data_format": True}
         _write_json(folder / "config.json", {**config, "transformers.js_config": web})
+    for name, arrays in others.items():
+        _write_adapter(folder / f"{name}.onnx_adapter", arrays)
     for file in files:
         with writing(folder / file.name):
             shutil.copyfile(file, folder / file.name)
@@ -151,15 +162,19 @@ def _translated(
     config: Mapping[str, Any],
     dtype: str,
     is_shared: bool,
+    replaced: Sequence[str],
     options: Mapping[str, Any],
 ) -> OnnxProgram:
     """The program of a type, with the names of Hugging Face's models.
 
     Args:
         is_shared: Whether the past is a buffer that the present replaces.
+        replaced: Names of weights that adapters replace: inputs whose defaults are the weights.
     """
     if dtype == "fp16":
-        params = jax.tree.map(lambda x: x.astype(np.float16) if _is_float(x) else x, params)
+        params = jax.tree.map(_as_half, params)
+    defaults = {name: array for name, array in _named(params).items() if name in replaced}
+    bound = tree_map_with_path(lambda key, x: None if _name(key) in defaults else x, params)
     cache = _cache_type(step, params, config, is_shared)
     layers, (heads, size) = config["num_hidden_layers"], _heads(config)
     past = f"{cache.name}[b, {heads}, {'T' if is_shared else 't - s'}, {size}]"
@@ -168,29 +183,40 @@ def _translated(
     with jax.enable_x64(True):
         program = translate(
             wide_step,
-            params,
+            bound,
+            defaults,
             "int64[b, s]",
             "int64[b, t]",
             "int64[b, s]",
             [(past, past)] * layers,
             bind=0,
             constraints=["t >= s", "T >= t"][: 1 + is_shared],
-            input_names=[*IDS, *(f"past_key_values.{name}" for name in caches)],
+            input_names=[*sorted(defaults), *IDS, *(f"past_key_values.{name}" for name in caches)],
             output_names=["logits", *(f"present.{name}" for name in caches)],
             **options,
         )
-    return _quantized(program) if dtype == "q4" else program
+    program = _quantized(program) if dtype == "q4" else program
+    for value in program.model.graph.inputs:
+        if value.name in defaults:
+            value.const_value = oir.tensor(np.asarray(defaults[value.name]), name=value.name)
+            program.model.graph.register_initializer(value)
+    return program
 
 
 def _with_wide_ids(step: Step) -> Step:
     """A step for 64-bit ids, which traces the user's with the integers that JAX has now."""
     wide = jax.enable_x64.value
 
-    def language_model(params: PyTree, *inputs: Any) -> tuple[jax.Array, list[jax.Array]]:
+    def language_model(
+        params: PyTree, free: Mapping[str, Any], *inputs: Any
+    ) -> tuple[jax.Array, list[jax.Array]]:
         *ids, past = inputs
+        whole = tree_map_with_path(
+            lambda key, x: free.get(_name(key), x), params, is_leaf=lambda x: x is None
+        )
         with jax.enable_x64(wide):
             ids = [x.astype(np.int64 if wide else np.int32) for x in ids]
-            logits, present = step(params, *ids, past)
+            logits, present = step(whole, *ids, past)
         leaves = jax.tree.leaves(present)
         return logits.astype(np.float32), [x.astype(past[0][0].dtype) for x in leaves]
 
@@ -224,6 +250,49 @@ def _cache_type(
 
 def _is_float(x: Any) -> bool:
     return bool(jnp.issubdtype(x.dtype, jnp.floating))
+
+
+def _as_half(x: Any) -> Any:
+    return x.astype(np.float16) if _is_float(x) else x
+
+
+def _name(path: KeyPath) -> str:
+    """The name that a weight has in the model."""
+    return f"params/{keystr(path, simple=True, separator='/')}"
+
+
+def _named(tree: PyTree) -> dict[str, Any]:
+    return {_name(path): leaf for path, leaf in tree_leaves_with_path(tree)}
+
+
+def _check_adapters(adapters: Mapping[str, Mapping[str, Any]], params: Mapping[str, Any]) -> None:
+    """Checks that adapters have weights of the model.
+
+    Raises:
+        UsageError: One is not there, or has another shape.
+    """
+    for adapter, arrays in adapters.items():
+        for name, array in arrays.items():
+            if name not in params or params[name].shape != array.shape:
+                raise UsageError(f"adapter {adapter!r}: {name} {array.shape} is not in `params`")
+
+
+def _write_adapter(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Writes ONNX Runtime's format of adapters.
+
+    Raises:
+        UsageError: ONNX Runtime is not installed.
+    """
+    try:
+        from onnxruntime import AdapterFormat, OrtValue
+    except ImportError as error:
+        raise UsageError(f"adapters need onnxruntime: {error}") from None
+    made = AdapterFormat()
+    made.set_adapter_version(1)
+    made.set_model_version(1)
+    values = {name: OrtValue.ortvalue_from_numpy(np.asarray(x)) for name, x in arrays.items()}
+    made.set_parameters(values)
+    made.export_adapter(str(path))
 
 
 def _quantized(program: OnnxProgram) -> OnnxProgram:
@@ -292,10 +361,11 @@ def _searched(given: Mapping[str, object], config: Mapping[str, Any]) -> dict[st
     return {**SEARCH, "max_length": config["max_position_embeddings"], **given}
 
 
-def _check(
-    layout: str, dtypes: Sequence[str], weights: str | None, config: Mapping[str, Any]
-) -> None:
+def _check(layout: str, dtypes: Sequence[str], genais: object, config: Mapping[str, Any]) -> None:
     """Checks arguments of `save`.
+
+    Args:
+        genais: What only genai has.
 
     Raises:
         UsageError: One is wrong.
@@ -310,8 +380,8 @@ def _check(
             raise UsageError(f"dtypes has {dtype!r}, which is not one of {', '.join(SUFFIXES)}")
     if not dtypes or (layout == "genai" and len(dtypes) > 1):
         raise UsageError(f"dtypes={dtypes!r}: a folder of genai has one model")
-    if weights is not None and layout != "genai":
-        raise UsageError("weights= is for genai: transformers.js has names of its own")
+    if genais and layout != "genai":
+        raise UsageError("weights= and adapters= are for genai: transformers.js has no such files")
 
 
 def _tokenizer_files(folder: str | Path | None) -> list[Path]:

@@ -231,13 +231,15 @@ def test_tokenizer_files_are_copied(tmp_path: Path) -> None:
     assert not (tmp_path / "made" / "model.safetensors").exists()
 
 
+NONE = {"adapters": {"a": {"norms": PARAMS["norm"]}}}
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"layout": "js"}, "layout='js'"),
     ({"dtypes": "int8"}, "'int8', which is not one of fp32, fp16, q4"),
     ({"dtypes": ["fp32", "q4"]}, "a folder of genai has one model"),
     ({"dtypes": []}, "a folder of genai has one model"),
-    ({"layout": "transformers.js", "weights": "w"}, "weights= is for genai"),
+    ({"layout": "transformers.js", "weights": "w"}, "weights= and adapters= are for genai"),
     ({"search": {"beams": 3}}, "no option 'beams'; it has batch_size"),
+    (NONE, "adapter 'a': params/norms \\(64,\\) is not in `params`"),
     ({"tokenizer": "."}, "has no file of a tokenizer"),
     ({"weights": "a/b"}, "does not name a file"),
     ({"config": {"vocab_size": 300}}, "config has no model_type, hidden_size"),
@@ -269,6 +271,34 @@ def test_the_example(tmp_path: Path) -> None:
     path = {"PYTHONPATH": str(Path(__file__).parents[2])}
     subprocess.run([sys.executable, example], cwd=tmp_path, env=os.environ | path, check=True)
     assert names_in(tmp_path / "llama") == ["genai_config.json", "model.onnx", "model.onnx.data"]
+
+
+ADAPTERS = {
+    "other": {"layers": [{"q_proj": 2 * PARAMS["layers"][0]["q_proj"]}], "norm": -PARAMS["norm"]}
+}
+
+
+def test_adapters(tmp_path: Path) -> None:
+    """The model has the weights of `params` without them."""
+    genai.save(tmp_path, STEP, PARAMS, CONFIG, adapters=ADAPTERS)
+    options = onnxruntime.RunOptions()
+    adapter = onnxruntime.LoraAdapter()
+    adapter.Load(str(tmp_path / "other.onnx_adapter"))
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    assert len(session.get_inputs()) == 7
+    ids = np.array([[5, 6, 7]])
+    names = [item.name for item in session.get_inputs()]
+    past = [np.zeros((1, 2, 0, 16), np.float32)] * 4
+    feeds = dict(zip(names, [ids, np.ones_like(ids), np.arange(3)[None], *past], strict=True))
+    plain = session.run(["logits"], feeds)[0]
+    options.add_active_adapter(adapter)
+    adapted = session.run(["logits"], feeds, options)[0]
+    changed = [{**PARAMS["layers"][0], **ADAPTERS["other"]["layers"][0]}, PARAMS["layers"][1]]
+    others = {**PARAMS, "layers": changed, "norm": ADAPTERS["other"]["norm"]}
+    for params, found in ((PARAMS, plain), (others, adapted)):
+        given = (jnp.asarray(x, np.int32) for x in (ids, np.ones_like(ids), np.arange(3)[None]))
+        expected, _ = STEP(jax.tree.map(jnp.asarray, params), *given, new_cache(1))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 # -- the runtimes themselves ----------------------------------------------------------------------
