@@ -57,14 +57,8 @@ SEARCH: Mapping[str, float | bool] = {
 """The search options of onnxruntime-genai with their defaults; `max_length` is the context."""
 
 TOKENIZER = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "chat_template.jinja",
+    *("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json"),
+    *("added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja"),
     "generation_config.json",
 )
 """The files of a tokenizer, of which a folder has some."""

@@ -66,9 +66,8 @@ def new_cache(batch: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 @jax.jit
-def all_logits(ids: np.ndarray, mask: np.ndarray) -> jax.Array:
+def all_logits(params: Any, ids: np.ndarray, mask: np.ndarray) -> jax.Array:
     """Without a cache: one program for all lengths, as tokens do not see later ones."""
-    params = jax.tree.map(jnp.asarray, PARAMS)
     positions = jnp.maximum(jnp.cumsum(mask, 1) - 1, 0)
     return jax.nn.log_softmax(STEP(params, ids, mask, positions, new_cache(len(ids)))[0])
 
@@ -80,11 +79,11 @@ def padded(prompts: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(ids, np.int32), np.array(mask, np.int32)
 
 
-def in_jax(prompts: Sequence[Sequence[int]]) -> list[list[int]]:
+def in_jax(prompts: Sequence[Sequence[int]], params: Any = PARAMS) -> list[list[int]]:
     """The most likely tokens after prompts."""
     ids, mask = (np.pad(x, ((0, 0), (0, COUNT)), constant_values=1) for x in padded(prompts))
     for place in range(LONGEST, LONGEST + COUNT):
-        ids[:, place] = all_logits(ids, mask)[:, place - 1].argmax(-1)
+        ids[:, place] = all_logits(params, ids, mask)[:, place - 1].argmax(-1)
     found: list[list[int]] = ids[:, LONGEST:].tolist()
     return found
 
@@ -95,7 +94,7 @@ def beams(prompt: Sequence[int], width: int) -> list[list[int]]:
     for place in range(LONGEST, LONGEST + COUNT):
         rows = [tokens + [0] * (LONGEST + COUNT - place) for _, tokens in found]
         ids = np.array(rows, np.int32)
-        scores = np.asarray(all_logits(ids, np.ones_like(ids)))[:, place - 1]
+        scores = np.asarray(all_logits(PARAMS, ids, np.ones_like(ids)))[:, place - 1]
         candidates = [
             (score + scores[row, token], [*tokens, int(token)])
             for row, (score, tokens) in enumerate(found)
@@ -278,27 +277,33 @@ ADAPTERS = {
 }
 
 
+LAYERS = [{**PARAMS["layers"][0], **ADAPTERS["other"]["layers"][0]}, PARAMS["layers"][1]]
+ADAPTED = {**PARAMS, "layers": LAYERS, "norm": ADAPTERS["other"]["norm"]}
+
+
 def test_adapters(tmp_path: Path) -> None:
     """The model has the weights of `params` without them."""
     genai.save(tmp_path, STEP, PARAMS, CONFIG, adapters=ADAPTERS)
-    options = onnxruntime.RunOptions()
     adapter = onnxruntime.LoraAdapter()
     adapter.Load(str(tmp_path / "other.onnx_adapter"))
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
-    assert len(session.get_inputs()) == 7
-    ids = np.array([[5, 6, 7]])
     names = [item.name for item in session.get_inputs()]
+    ids, mask, positions = np.array([[5, 6, 7]]), np.ones((1, 3), np.int64), np.arange(3)[None]
     past = [np.zeros((1, 2, 0, 16), np.float32)] * 4
-    feeds = dict(zip(names, [ids, np.ones_like(ids), np.arange(3)[None], *past], strict=True))
-    plain = session.run(["logits"], feeds)[0]
+    feeds = dict(zip(names, [ids, mask, positions, *past], strict=True))
+    options = onnxruntime.RunOptions()
+    plain = session.run(["logits"], feeds, options)[0]
     options.add_active_adapter(adapter)
     adapted = session.run(["logits"], feeds, options)[0]
-    changed = [{**PARAMS["layers"][0], **ADAPTERS["other"]["layers"][0]}, PARAMS["layers"][1]]
-    others = {**PARAMS, "layers": changed, "norm": ADAPTERS["other"]["norm"]}
-    for params, found in ((PARAMS, plain), (others, adapted)):
-        given = (jnp.asarray(x, np.int32) for x in (ids, np.ones_like(ids), np.arange(3)[None]))
-        expected, _ = STEP(jax.tree.map(jnp.asarray, params), *given, new_cache(1))
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    for params, found in ((PARAMS, plain), (ADAPTED, adapted)):
+        expected = all_logits(params, ids, mask)
+        np.testing.assert_allclose(jax.nn.log_softmax(found), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_of_adapters_are_not_quantized(tmp_path: Path) -> None:
+    genai.save(tmp_path, STEP, PARAMS, CONFIG, adapters=ADAPTERS, dtypes="q4")
+    kinds = [node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node]
+    assert kinds.count("MatMulNBits") == 14
 
 
 # -- the runtimes themselves ----------------------------------------------------------------------
@@ -370,3 +375,13 @@ def test_transformers_js(web_folder: Path, tmp_path: Path, expected: list[list[i
     genai.save(tmp_path, STEP, PARAMS, CONFIG, dtypes="q4")
     (batch,) = in_genai(tmp_path, (BATCH, LENGTH))
     assert [row[LONGEST:] for row in batch] == quantized
+
+
+@pytest.mark.wide
+@pytest.mark.sampled
+def test_genai_with_an_adapter(tmp_path: Path, expected: list[list[int]]) -> None:
+    genai.save(tmp_path, STEP, PARAMS, CONFIG, adapters=ADAPTERS)
+    adapter = {**LENGTH, "adapter": str(tmp_path / "other.onnx_adapter")}
+    plain, adapted = in_genai(tmp_path, (BATCH, LENGTH), (BATCH, adapter))
+    assert [row[LONGEST:] for row in plain] == expected
+    assert [row[LONGEST:] for row in adapted] == in_jax(PROMPTS, ADAPTED)
