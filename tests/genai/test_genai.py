@@ -300,6 +300,31 @@ def test_adapters(tmp_path: Path) -> None:
         np.testing.assert_allclose(jax.nn.log_softmax(found), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_an_adapter_of_a_weight_in_a_loop(tmp_path: Path) -> None:
+    """The body of the loop has no copy of the default."""
+
+    def step(params: Any, ids: Any, mask: Any, positions: Any, past: Any) -> Any:
+        logits, present = STEP(params, ids, mask, positions, past)
+        count = mask.sum()
+        scale = jax.lax.while_loop(
+            lambda state: state[0] < count,
+            lambda state: (state[0] + 1, jnp.sin(state[1] + params["scale"])),
+            (jnp.zeros_like(count), jnp.zeros(300)),
+        )[1]
+        return logits * 0 + scale, present
+
+    first, second = (np.full(300, number, np.float32) for number in (0.5, 1))
+    given = {"adapters": {"one": {"scale": second}}}
+    genai.save(tmp_path, step, {**PARAMS, "scale": first}, CONFIG, **given)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    names = [item.name for item in session.get_inputs()]
+    ids, past = np.ones((1, 2), np.int64), [np.zeros((1, 2, 0, 16), np.float32)] * 4
+    feeds = dict(zip(names, [ids, ids, ids, *past], strict=True))
+    for scale, extra in ((first, {}), (second, {"params/scale": second})):
+        found = session.run(["logits"], {**feeds, **extra})[0]
+        np.testing.assert_allclose(found[0, 0], np.sin(np.sin(scale) + scale), rtol=1e-5)
+
+
 def test_weights_of_adapters_are_not_quantized(tmp_path: Path) -> None:
     genai.save(tmp_path, STEP, PARAMS, CONFIG, adapters=ADAPTERS, dtypes="q4")
     kinds = [node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node]
