@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hlo2onnx import genai as genai
     from hlo2onnx import runtime as runtime
     from hlo2onnx.api import translate
     from hlo2onnx.bisect_models import bisect
@@ -65,6 +66,7 @@ __all__ = [
     "translate",
 ]
 
+_MODULES = ("genai", "runtime")
 _HOMES = {
     "hlo2onnx.api": ("translate",),
     "hlo2onnx.bisect_models": ("bisect",),
@@ -84,12 +86,12 @@ and the command's help and the child process that reads damaged files do not nee
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "runtime"]
+    return [*__all__, *_MODULES]
 
 
 def __getattr__(name: str) -> object:
-    if name == "runtime":
-        return importlib.import_module("hlo2onnx.runtime")
+    if name in _MODULES:
+        return importlib.import_module(f"hlo2onnx.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = next((home for home, names in _HOMES.items() if name in names), "hlo2onnx.errors")

@@ -165,7 +165,7 @@ class OnnxProgram(Verified):
         self,
         path: str | Path,
         *,
-        external_data: bool | None = None,
+        external_data: bool | str | None = None,
         weights: bool | Literal["inputs"] = True,
         strip: bool = False,
     ) -> None:
@@ -178,7 +178,9 @@ class OnnxProgram(Verified):
             path: Path of the model file. Its folder must exist.
             external_data: Whether to write the weights to `<name>-<hash>.data` beside the model.
                 Default: only if they are more than 1 GB in total. The weights of the old model
-                are removed if no other file in the folder mentions them.
+                are removed if no other file in the folder mentions them. A text is the name of
+                the file, without a hash: it replaces a file of that name just before the model is
+                replaced, so that no old model should read it.
             weights: False writes the graph alone: pass `program.weights` to ONNX Runtime with
                 `SessionOptions.add_external_initializers`. "inputs" makes the weights inputs of
                 the model, after its own, under their names.
@@ -189,7 +191,7 @@ class OnnxProgram(Verified):
 
         Raises:
             UsageError: The path is a folder, its folder does not exist, or one file would hold
-                more than 2 GB; or `weights` is something else.
+                more than 2 GB; `weights` is something else, or `external_data` no name of a file.
             WriteError: A file cannot be written. The text names it and the reason.
         """
         path = output_file(path, "model.onnx")
@@ -198,8 +200,14 @@ class OnnxProgram(Verified):
         external = external_data
         if external is None:
             external = weight_bytes(self.model) > saving.EXTERNAL_DATA_BYTES
-        data = default_data(path) if external and weights is True else None
-        save_models({path: self.model}, data, strip, weights)
+        data = default_data(path)
+        is_named = isinstance(external, str)
+        if isinstance(external, str):
+            if external in ("", "..", path.name) or Path(external).name != external:
+                raise UsageError(f"external_data={external!r} does not name a file beside {path}")
+            data = path.with_name(external)
+        stored = data if external and weights is True else None
+        save_models({path: self.model}, stored, strip, weights, hashed=not is_named)
 
     @property
     def weights(self) -> dict[str, np.ndarray]:

@@ -5,7 +5,8 @@ renamed. Until then the old file is whole. A process that is killed leaves at mo
 file `.hlo2onnx-<random>.tmp`.
 
 The name of a file of weights has a hash of its content: `model.onnx-1f3a5c7e9b2d.data`. So files
-with other weights have other names, and a save never changes weights that a model refers to.
+with other weights have other names, and a save never changes weights that a model refers to. Only a
+name that the user chooses has no hash.
 """
 
 from __future__ import annotations

@@ -58,6 +58,7 @@ def save_models(
     data: Path | None,
     strip: bool = False,
     weights: bool | Literal["inputs"] = True,
+    hashed: bool = True,
 ) -> None:
     """Writes models, each of which replaces the old model of its path in one step.
 
@@ -71,6 +72,8 @@ def save_models(
         strip: Whether to leave out doc strings and our metadata.
         weights: False leaves out weights, which only have references then. "inputs" makes them
             inputs.
+        hashed: Whether the name of the file gets the hash. Without it, the new file replaces that
+            of an earlier save before the models are replaced.
 
     Raises:
         UsageError: A path is not a file, a folder does not exist, the weights are not in the folder
@@ -86,7 +89,7 @@ def save_models(
         file = None
         if data is not None:
             like = next(filter(Path.is_file, models), None)
-            file = _Weights(data, _Layout(models.values()), like, stack)
+            file = _Weights(data, _Layout(models.values()), like, stack, hashed)
         finished: dict[Path, NewFile] = {}
         for path, model in models.items():
             references = file.references(model) if file else {}
@@ -136,6 +139,7 @@ class _Weights:
         layout: The content of the file.
         like: A file whose permissions it gets.
         stack: Removes the file at the end, if it is not in its place.
+        hashed: Whether its name gets the hash.
 
     Attributes:
         path: The path of the file.
@@ -144,10 +148,12 @@ class _Weights:
         WriteError: The file cannot be written.
     """
 
-    def __init__(self, data: Path, layout: _Layout, like: Path | None, stack: ExitStack) -> None:
+    def __init__(
+        self, data: Path, layout: _Layout, like: Path | None, stack: ExitStack, hashed: bool
+    ) -> None:
         digest = layout.digest()
         self.data = data
-        self.path = data.with_name(data_name(data, digest))
+        self.path = data.with_name(data_name(data, digest)) if hashed else data
         self._layout = layout
         self._like = like
         self._stack = stack

@@ -64,7 +64,7 @@ def constants_of_bodies(
         references: By name, the constants whose bytes are in another file.
         apart: Names of constants that stay in the main graph.
     """
-    staying = frozenset(apart)
+    staying = {*apart, *(value.name for value in graph.inputs)}  # inputs have defaults
     readers = {
         name: _readers(value) for name, value in graph.initializers.items() if name not in staying
     }

@@ -291,3 +291,18 @@ def test_bytes_of_a_tensor(
     with (tmp_path / "bytes").open("wb") as file:
         serializing.write_tensor(tensor, file)
     assert (tmp_path / "bytes").read_bytes() == tensor.tobytes()
+
+
+def test_a_name_for_the_weights(tmp_path: Path) -> None:
+    """It has no hash, and the next save replaces the file. A save with a hash leaves it alone."""
+    path = tmp_path / "model.onnx"
+    for scale in (1, 2):
+        scaled(scale).save(path, external_data="model.onnx_data")
+        assert names_in(tmp_path) == ["model.onnx", "model.onnx_data"]
+        found = onnx.load(path).graph.initializer[0]
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(found), WEIGHTS * scale)
+    name = saved(path, 3)
+    assert names_in(tmp_path) == ["model.onnx", name, "model.onnx_data"]
+    for wrong in ("", "a/b", "model.onnx", ".."):
+        with pytest.raises(hlo2onnx.UsageError, match="does not name a file"):
+            scaled(1).save(path, external_data=wrong)
