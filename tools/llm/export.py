@@ -1,0 +1,75 @@
+"""Exports a folder of Hugging Face to OUT/model.onnx as a decoder with a growing cache.
+
+    python -m tools.llm.export optimum FOLDER OUT
+    python -m tools.llm.export dynamo FOLDER OUT
+
+It needs torch, and optimum-onnx or onnxscript, and does not import hlo2onnx.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def optimum(folder: str, out: Path) -> None:
+    """With optimum-onnx."""
+    from optimum.exporters.onnx import main_export
+
+    main_export(folder, output=out, task="text-generation-with-past", do_validation=False)
+
+
+def dynamo(folder: str, out: Path) -> None:
+    """With torch.onnx."""
+    import torch
+    from transformers import DynamicCache, LlamaForCausalLM
+
+    class Step(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = LlamaForCausalLM.from_pretrained(folder, attn_implementation="sdpa").eval()
+
+        def forward(self, input_ids: Any, attention_mask: Any, position_ids: Any, past: Any) -> Any:
+            found = self.model(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                position_ids=position_ids,
+                past_key_values=DynamicCache.from_legacy_cache(past),
+                use_cache=True,
+            )
+            return found.logits, found.past_key_values.to_legacy_cache()
+
+    step = Step()
+    config = step.model.config
+    shape = (2, config.num_key_value_heads, 5, config.hidden_size // config.num_attention_heads)
+    past = tuple((torch.randn(shape),) * 2 for _ in range(config.num_hidden_layers))
+    tokens = torch.ones(2, 3, dtype=torch.int64)
+    args = (tokens, torch.ones(2, 8, dtype=torch.int64), torch.arange(5, 8) + 0 * tokens, past)
+    free = torch.export.Dim.DYNAMIC
+    both = {0: free, 1: free}
+    names = [f"{{}}.{index}.{part}" for index in range(len(past)) for part in ("key", "value")]
+    program = torch.onnx.export(
+        step,
+        args,
+        dynamo=True,
+        opset_version=23,
+        dynamic_shapes=(both, both, both, tuple(({0: free, 2: free},) * 2 for _ in past)),
+        input_names=["input_ids", "attention_mask", "position_ids"]
+        + [name.format("past_key_values") for name in names],
+        output_names=["logits"] + [name.format("present") for name in names],
+    )
+    assert program is not None
+    program.save(out / "model.onnx")
+
+
+def main() -> int:
+    """Exports with the function that the first argument names."""
+    exporter, folder, out = sys.argv[1:]
+    Path(out).mkdir(exist_ok=True)
+    {"optimum": optimum, "dynamo": dynamo}[exporter](folder, Path(out))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
