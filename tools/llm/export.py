@@ -43,7 +43,8 @@ def dynamo(folder: str, out: Path) -> None:
     step = Step()
     config = step.model.config
     shape = (2, config.num_key_value_heads, 5, config.hidden_size // config.num_attention_heads)
-    past = tuple((torch.randn(shape),) * 2 for _ in range(config.num_hidden_layers))
+    layers = range(config.num_hidden_layers)
+    past = tuple((torch.randn(shape), torch.randn(shape)) for _ in layers)
     tokens = torch.ones(2, 3, dtype=torch.int64)
     args = (tokens, torch.ones(2, 8, dtype=torch.int64), torch.arange(5, 8) + 0 * tokens, past)
     free = torch.export.Dim.DYNAMIC

@@ -35,9 +35,7 @@ def main() -> int:
     step, tokens = np.random.default_rng(1).integers(3, 32000, (1, PROMPT)), []
     for _ in range(TOKENS):
         logits, *rest = loaded.run(None, feeds(loaded, step, cache))
-        cache = {
-            n.replace(*reversed(KEY_VALUE)): v for n, v in zip(names[1:], rest, strict=True)
-        }
+        cache = {n.replace(*reversed(KEY_VALUE)): v for n, v in zip(names[1:], rest, strict=True)}
         step = logits[:, -1:].argmax(-1)
         tokens.append(int(step[0, 0]))
     print(json.dumps({**figures, "tokens": peak(), "made": tokens}))
