@@ -12,6 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+NAMES = ["input_ids", "attention_mask", "position_ids"]
+PARTS = ("key", "value")
+
 
 def optimum(folder: str, out: Path) -> None:
     """With optimum-onnx."""
@@ -28,16 +31,11 @@ def dynamo(folder: str, out: Path) -> None:
     class Step(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = LlamaForCausalLM.from_pretrained(folder, attn_implementation="sdpa").eval()
+            self.model = LlamaForCausalLM.from_pretrained(folder).eval()
 
         def forward(self, input_ids: Any, attention_mask: Any, position_ids: Any, past: Any) -> Any:
-            found = self.model(
-                input_ids=input_ids,
-                attention_mask=attention_mask,
-                position_ids=position_ids,
-                past_key_values=DynamicCache.from_legacy_cache(past),
-                use_cache=True,
-            )
+            cache = DynamicCache.from_legacy_cache(past)
+            found = self.model(input_ids, attention_mask, position_ids, cache, use_cache=True)
             return found.logits, found.past_key_values.to_legacy_cache()
 
     step = Step()
@@ -46,31 +44,23 @@ def dynamo(folder: str, out: Path) -> None:
     layers = range(config.num_hidden_layers)
     past = tuple((torch.randn(shape), torch.randn(shape)) for _ in layers)
     tokens = torch.ones(2, 3, dtype=torch.int64)
-    args = (tokens, torch.ones(2, 8, dtype=torch.int64), torch.arange(5, 8) + 0 * tokens, past)
+    mask, positions = torch.ones(2, 8, dtype=torch.int64), torch.arange(5, 8) + 0 * tokens
     free = torch.export.Dim.DYNAMIC
     both = {0: free, 1: free}
-    names = [f"{{}}.{index}.{part}" for index in range(len(past)) for part in ("key", "value")]
     program = torch.onnx.export(
         step,
-        args,
+        (tokens, mask, positions, past),
         dynamo=True,
         opset_version=23,
-        dynamic_shapes=(both, both, both, tuple(({0: free, 2: free},) * 2 for _ in past)),
-        input_names=["input_ids", "attention_mask", "position_ids"]
-        + [name.format("past_key_values") for name in names],
-        output_names=["logits"] + [name.format("present") for name in names],
+        dynamic_shapes=(both, both, both, tuple(({0: free, 2: free},) * 2 for _ in layers)),
+        input_names=NAMES + [f"past_key_values.{i}.{part}" for i in layers for part in PARTS],
+        output_names=["logits"] + [f"present.{i}.{part}" for i in layers for part in PARTS],
     )
     assert program is not None
     program.save(out / "model.onnx")
 
 
-def main() -> int:
-    """Exports with the function that the first argument names."""
-    exporter, folder, out = sys.argv[1:]
-    Path(out).mkdir(exist_ok=True)
-    {"optimum": optimum, "dynamo": dynamo}[exporter](folder, Path(out))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    out = Path(sys.argv[3])
+    out.mkdir(exist_ok=True)
+    {"optimum": optimum, "dynamo": dynamo}[sys.argv[1]](sys.argv[2], out)

@@ -2,9 +2,8 @@
 
     python -m tools.llm.folder WEIGHTS.npz CONFIG.json FOLDER
 
-WEIGHTS.npz has the tensors under the names of Hugging Face, matrices as [outputs, inputs].
-CONFIG.json has the arguments of `LlamaConfig`. Each word of the tokenizer is a number, its own
-index. The command needs torch and transformers, and does not import hlo2onnx.
+CONFIG.json has the arguments of `LlamaConfig`. The builder needs a tokenizer; each of its words is a
+number, its own index. The command needs torch and transformers, and does not import hlo2onnx.
 """
 
 from __future__ import annotations
@@ -17,21 +16,22 @@ from typing import Any
 
 import numpy as np
 
+BLOCKS = {f"{name}_proj": "self_attn." for name in "qkvo"}
+BLOCKS |= {f"{name}_proj": "mlp." for name in ("gate", "up", "down")}
+
 
 def weights(params: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The parameters of examples/llm/llama.py under the names of Hugging Face."""
+    """Parameters of examples/llm/llama.py under Hugging Face's names; matrices are transposed."""
     found = {
         "model.embed_tokens.weight": params["embed_tokens"],
         "model.norm.weight": params["norm"],
-        "lm_head.weight": params["lm_head"].T,
+        "lm_head.weight": np.ascontiguousarray(params["lm_head"].T),
     }
     for index, layer in enumerate(params["layers"]):
         for name, value in layer.items():
-            part = {"q": "self_attn.", "k": "self_attn.", "v": "self_attn.", "o": "self_attn."}
-            part |= {"gate": "mlp.", "up": "mlp.", "down": "mlp."}
-            path = f"model.layers.{index}.{part.get(name.partition('_')[0], '')}{name}.weight"
-            found[path] = value.T
-    return {name: np.ascontiguousarray(value) for name, value in found.items()}
+            path = f"model.layers.{index}.{BLOCKS.get(name, '')}{name}.weight"
+            found[path] = np.ascontiguousarray(value.T)
+    return found
 
 
 def settings(config: Any) -> dict[str, Any]:
@@ -46,14 +46,13 @@ def settings(config: Any) -> dict[str, Any]:
         "max_position_embeddings": 4096,
         "rope_theta": config.rope_theta,
         "rms_norm_eps": config.norm_eps,
-        "tie_word_embeddings": False,
     }
 
 
-def main() -> int:
+def main() -> None:
     """Writes the folder."""
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
+    from tokenizers import Tokenizer, models
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
     given, config, folder = map(Path, sys.argv[1:])
@@ -63,11 +62,8 @@ def main() -> int:
     model.save_pretrained(folder)
     vocabulary = {str(index): index for index in range(model.config.vocab_size)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="0"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokens = {"unk_token": "0", "bos_token": "1", "eos_token": "2"}
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **tokens).save_pretrained(folder)
-    return 0
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="2").save_pretrained(folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

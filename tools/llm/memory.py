@@ -1,8 +1,6 @@
-"""Prints the peak memory of a model's load and of greedy tokens after a prompt (Linux only).
+"""Prints the memory of a model's load and of greedy tokens after a prompt as JSON (Linux only).
 
-    python -m tools.llm.memory MODEL.onnx
-
-The result is JSON: "load" and "tokens" in MB, and the tokens. The cache grows.
+python -m tools.llm.memory MODEL.onnx KV_HEADS HEAD_DIM
 """
 
 from __future__ import annotations
@@ -18,29 +16,26 @@ from tools.llm.running import KEY_VALUE, feeds, session
 PROMPT, TOKENS = 128, 200
 
 
-def peak() -> float:
-    """The largest resident memory of the process so far, in MB."""
-    status = Path("/proc/self/status").read_text().partition("VmHWM:")[2]
-    return int(status.split()[0]) * 1024 / 1e6
+def size(name: str) -> int:
+    """MB of the process under a name of /proc/self/status."""
+    return int(Path("/proc/self/status").read_text().partition(name)[2].split()[1]) * 1024 // 10**6
 
 
-def main() -> int:
-    """Loads the model and generates."""
-    loaded = session(Path(sys.argv[1]), 1)
-    figures = {"load": peak()}
-    names = [value.name for value in loaded.get_outputs()]
-    pasts = [value for value in loaded.get_inputs() if value.name.startswith(KEY_VALUE[0])]
-    width = (int(pasts[0].shape[1]), 0, 64)
-    cache = {value.name: np.zeros((1, *width), np.float32) for value in pasts}
-    step, tokens = np.random.default_rng(1).integers(3, 32000, (1, PROMPT)), []
+def main(model: str, heads: str, features: str) -> None:
+    """Loads the model and generates; the cache grows."""
+    loaded = session(Path(model), 1)
+    figures = {"peak of load": size("VmHWM")}
+    names = [each.name.replace(*reversed(KEY_VALUE)) for each in loaded.get_outputs()]
+    cache = dict.fromkeys(names[1:], np.zeros((1, int(heads), 0, int(features)), np.float32))
+    step, tokens = np.random.default_rng(1).integers(3, 1000, (1, PROMPT)), []
     for _ in range(TOKENS):
         logits, *rest = loaded.run(None, feeds(loaded, step, cache))
-        cache = {n.replace(*reversed(KEY_VALUE)): v for n, v in zip(names[1:], rest, strict=True)}
+        cache = dict(zip(names[1:], rest, strict=True))
         step = logits[:, -1:].argmax(-1)
         tokens.append(int(step[0, 0]))
-    print(json.dumps({**figures, "tokens": peak(), "made": tokens}))
-    return 0
+    figures |= {"peak of 200 tokens": size("VmHWM"), "without mapped files": size("RssAnon")}
+    print(json.dumps([figures, tokens]))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(*sys.argv[1:])
