@@ -2,8 +2,8 @@
 
     python -m tools.llm.folder WEIGHTS.npz CONFIG.json FOLDER
 
-CONFIG.json has the arguments of `LlamaConfig`. The builder needs a tokenizer; each of its words is a
-number, its own index. The command needs torch and transformers, and does not import hlo2onnx.
+CONFIG.json has the arguments of `LlamaConfig`. The builder needs a tokenizer: its words are
+numbers, their own indices. The command needs torch and transformers, not hlo2onnx.
 """
 
 from __future__ import annotations
