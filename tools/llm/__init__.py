@@ -1,0 +1,1 @@
+"""Measures a Llama in JAX beside the models that PyTorch's route makes of the same weights."""

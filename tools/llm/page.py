@@ -1,0 +1,46 @@
+"""The tables of docs/llm.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import exp, log
+from statistics import fmean
+from typing import Any
+
+SHARED = "builder, shared"
+"""The builder's model with the cache that it shares with its next value."""
+
+
+def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
+    """A table and an empty line."""
+    lines = (f"| {' | '.join(map(str, cells))} |\n" for cells in (head, ["---"] * len(head), *rows))
+    return "".join(lines) + "\n"
+
+
+def best(ratios: Mapping[str, float]) -> float:
+    """Ours by the fastest twin with a growing cache."""
+    return max(ratio for name, ratio in ratios.items() if name != SHARED)
+
+
+def text(record: Mapping[str, Any]) -> str:
+    """All tables of a record."""
+    listed = ", ".join(f"{name} {each}" for name, each in record["versions"].items())
+    found = f"{record['date']}: {listed}.\n\n"
+    for title, steps in record["times"].items():
+        first, *_ = steps.values()
+        head = [title, "ours ms", *(f"ours / {name}" for name in first["ratios"]), "ours / best"]
+        found += table(head, [_row(name, each) for name, each in steps.items()])
+        mean = exp(fmean(log(best(each["ratios"])) for each in steps.values()))
+        worst = max(each["difference"] for each in steps.values())
+        found += f"Geometric mean of ours / best: {mean:.2f}. "
+        found += f"Largest difference of logits: {worst:.1e} of the largest.\n\n"
+    for precision, models in record["files"].items():
+        head = [precision, *next(iter(models.values()))]
+        found += table(head, [[name, *figures.values()] for name, figures in models.items()])
+    rows = [[name, f"{1e3 * ms:.1f}", f"{by:.2f}"] for name, (ms, by) in record["cache"].items()]
+    return found + table(["free sizes of the cache", "µs of a write", "/ static"], rows)
+
+
+def _row(name: str, step: Mapping[str, Any]) -> list[str]:
+    ratios = (f"{each:.2f}" for each in step["ratios"].values())
+    return [name, f"{step['ms']:.2f}", *ratios, f"**{best(step['ratios']):.2f}**"]
