@@ -13,23 +13,23 @@ _BY_NAME: dict[str, Rule] = {name: rule for rule in RULES for name in (rule.name
 
 RETIRED = frozenset(
     {"affine-to-batch-normalization", "carry-inner-loops", "carry-layout", "carry-recomputed",
-     "channels-affine", "columns-first", "compare-clamped", "compare-extreme",
-     "compare-quotient", "compose-scatters", "computed-table", "constant-unit-dims",
-     "conv-filter-gradient", "decision-tree", "dequantize-before-broadcast", "equal-branches",
-     "equal-results", "equal-states", "expand-dequantized", "first-trips-table",
-     "fold-pad-into-conv", "fold-power-of-two", "gather-hoisting", "hoist-row-transpose",
-     "hoist-threefry", "horizontal-fusion", "inline-single-trip", "inline-trip", "is-finite",
-     "join-pads", "known-conditions", "known-state", "loop-peel", "masked-gather",
-     "matmul-transpose", "negative-index-nd", "negative-tuple", "pack-rows",
-     "pad-into-convolution", "pad-sum-to-concat", "permute-rows", "pipeline-threefry",
-     "replace-zero", "resize-transposed", "reverse-cumsum", "rounded-rotation", "row-tables",
-     "shift-unsigned", "shifted-carry", "sink-final-states", "sink-into-branches",
-     "sink-transpose-resize", "skip-idle-trips", "skip-unselected", "slice-of-scatter",
-     "slp-vectorize", "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias",
-     "sum-after-loop", "sum-of-choices", "swap-product", "tile", "transpose-before-collapse",
-     "transpose-before-join", "transpose-group-normalization", "unmask-state", "vector-bias",
-     "vector-dot", "where-to-branch", "while-fission", "wide-comparison", "widen-comparison",
-     "zero-or-small"}
+     "channels-affine", "columns-first", "compare-clamped", "compare-extreme", "compare-quotient",
+     "compose-scatters", "computed-table", "constant-unit-dims", "conv-filter-gradient",
+     "decision-tree", "dequantize-before-broadcast", "equal-branches", "equal-results",
+     "equal-states", "expand-dequantized", "first-trips-table", "fold-pad-into-conv",
+     "fold-power-of-two", "gather-hoisting", "hoist-row-transpose", "hoist-threefry",
+     "horizontal-fusion", "inline-single-trip", "inline-trip", "is-finite", "join-pads",
+     "known-conditions", "known-state", "loop-peel", "masked-gather", "matmul-transpose",
+     "negative-index-nd", "negative-tuple", "pack-rows", "pad-into-convolution",
+     "pad-sum-to-concat", "permute-rows", "pipeline-threefry", "replace-zero",
+     "resize-transposed", "reverse-cumsum", "rounded-rotation", "row-tables", "shift-unsigned",
+     "shifted-carry", "sink-final-states", "sink-into-branches", "sink-transpose-resize",
+     "skip-idle-trips", "skip-unselected", "slice-of-scatter", "slp-vectorize",
+     "softmax-drop-unit-dims", "softmax-without-units", "squeeze-bias", "sum-after-loop",
+     "sum-of-choices", "swap-product", "tile", "transpose-before-collapse",
+     "transpose-before-join", "transpose-drop-unit-dims", "transpose-group-normalization",
+     "transpose-without-units", "unmask-state", "vector-bias", "vector-dot", "where-to-branch",
+     "while-fission", "wide-comparison", "widen-comparison", "zero-or-small"}
 )  # fmt: skip
 """Names of deleted rules. `without=` still accepts them."""
 

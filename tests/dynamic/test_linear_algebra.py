@@ -128,13 +128,12 @@ def test_grouped_scores_are_not_transposed() -> None:
     """JAX computes the product of keys and queries in the other order. The scores are the largest
     tensor."""
 
-    def attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
-        weights = jax.nn.softmax(jnp.einsum("bshgd,bthd->bhgst", q, k) / 8)
-        return jnp.einsum("bhgst,bthd->bshgd", weights, v)
+    def scores(q: jax.Array, k: jax.Array) -> jax.Array:
+        return jnp.einsum("bshgd,bthd->bhgst", q, k) / 8
 
-    program = every_size(attention, "b, s, 2, 3, 16", "b, t, 2, 16", "b, t, 2, 16")
+    program = every_size(scores, "b, s, 2, 3, 16", "b, t, 2, 16")
     moved = [x for x in program.model.graph if x.op_type == "Transpose"]
-    assert len(moved) == 4  # queries, keys, values and the result
+    assert len(moved) == 2  # queries and keys
     assert not any({"s", "t"} <= set(map(str, x.outputs[0].shape or ())) for x in moved)
 
 

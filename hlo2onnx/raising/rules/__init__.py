@@ -84,7 +84,6 @@ RULES: tuple[Rule, ...] = (
     reshape.SinkReshape(),
     unit_dims.ReduceKeepdims(),
     unit_dims.KeepdimsBeforeTranspose(),
-    unit_dims.TransposeDropUnitDims(),
     unit_dims.SqueezeBeforeTranspose(),
     unit_dims.ReduceDropUnitDims(),
     unit_dims.ReduceMeanOperator(),

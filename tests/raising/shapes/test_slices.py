@@ -80,8 +80,8 @@ JOINED: dict[str, str] = {
 STACKED: dict[str, str] = {
     "reshape(concat([reshape(x, (2, 1, 4)), reshape(Neg(x), (2, 1, 4))], 1), (2, 8))": "Neg Concat",
     "reshape(concat([reshape(x, (1, 2, 4)), reshape(y, (1, 3, 4))], 1), (5, 4))": NOTHING,
-    "reshape(concat([reshape(z, (2, 4, 4)), reshape(Neg(z), (2, 4, 4))], 0), (16, 4))":
-        "Neg Concat",
+    "reshape(concat([reshape(z, (2, 4, 4)), reshape(Neg(z), (2, 4, 4))], 0), (16, 4))": NOTHING,
+    "(v := reshape(x, (2, 1, 4)), Abs(v), reshape(concat([v, Neg(v)], 1), (2, 8)))[1:]": NOTHING,
     # Neighbors, parts that are not reshaped or otherwise, and axes that are not merged.
     "reshape(concat([reshape(x, (2, 4, 1)), reshape(Neg(x), (2, 4, 1))], 2), (2, 8))": NOTHING,
     "reshape(concat([x, Neg(x)], 0), (16,))": NOTHING,

@@ -19,7 +19,6 @@ from hlo2onnx.raising.rules.shapes.unit_dims import (
     ReduceKeepdims,
     ReduceMeanOperator,
     SqueezeBeforeTranspose,
-    TransposeDropUnitDims,
 )
 from hlo2onnx.targets import load_target
 
@@ -87,16 +86,6 @@ KEPT: dict[str, str] = {
     "Neg(unsqueeze(summed(x, [2, 0]), [0, 2]))": "ReduceSum Neg",
     "(s := summed(x), Neg(unsqueeze(s * Abs(s), [1])))[1:]": "ReduceSum Abs Mul Neg",
 }
-MOVES: dict[str, str] = {
-    "Transpose(reshape(x, (2, 3, 1, 2, 2)), perm=(1, 0, 3, 2, 4))": NOTHING,
-    "Transpose(reshape(x, (2, 3, 4, 1)), perm=(1, 3, 0, 2))": "Transpose Reshape",
-    "Transpose(reshape(x, (1, 1, 2, 3, 4)), perm=(3, 0, 2, 1, 4))": "Transpose Reshape",
-    "Transpose(reshape(x, (2, 1, 12)), perm=(2, 0, 1))": NOTHING,
-    "Transpose(reshape(x, (4, 3, 2)), perm=(2, 0, 1))": NOTHING,
-    "Transpose(reshape(x, (3, 2, 1, 4)), perm=(2, 0, 1, 3))": NOTHING,
-    "Transpose(reshape(x, (2, 3, 2, 2)), perm=(2, 0, 1, 3))": NOTHING,
-    "Transpose(x, perm=(2, 0, 1))": NOTHING,
-}
 REDUCED: dict[str, str] = {
     "ReduceSum(x, [1], keepdims=0)": NOTHING,
     "Neg(ReduceMax(squeeze(unsqueeze(x, [0]), [0]), [1], keepdims=0))":
@@ -122,7 +111,7 @@ MEANS: dict[str, str] = {
     "Neg(summed(x) / Abs(scalar(3, FLOAT)))": NOTHING,
 }
 TABLES: list[tuple[Rule, dict[str, str]]] = [
-    (SinkReshape(), LATE), (ReduceKeepdims(), KEPT), (TransposeDropUnitDims(), MOVES),
+    (SinkReshape(), LATE), (ReduceKeepdims(), KEPT),
     (ReduceDropUnitDims(), REDUCED), (ReduceMeanOperator(), MEANS),
 ]  # fmt: skip
 CASES = [(rule, text, left) for rule, rows in TABLES for text, left in rows.items()]
@@ -146,8 +135,6 @@ MEETINGS: list[tuple[Rule, str, str]] = [
      "Slice Sub"),
     (ReduceKeepdims(), "x - unsqueeze(summed(x) / 3 * ReduceMin(x, [1], keepdims=0), [1])",
      "ReduceSum ReduceMin Div Mul Sub"),
-    (TransposeDropUnitDims(),
-     "squeeze(Transpose(unsqueeze(x, [1]), perm=(2, 0, 3, 1)), [3])", "Transpose"),
 ]  # fmt: skip
 
 

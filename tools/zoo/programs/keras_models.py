@@ -138,6 +138,33 @@ def keras_hub_whisper() -> Built:
     return _keras(build, inputs)
 
 
+@program("keras-hub", needs=("keras",))
+def keras_hub_gemma() -> Built:
+    """KerasHub: the backbone of Gemma 2, with soft caps and sliding windows."""
+
+    def build(keras):
+        import keras_hub
+
+        return keras_hub.models.GemmaBackbone(
+            vocabulary_size=64,
+            num_layers=2,
+            num_query_heads=4,
+            num_key_value_heads=2,
+            hidden_dim=32,
+            intermediate_dim=64,
+            head_dim=8,
+            query_head_dim_normalize=True,
+            use_post_ffw_norm=True,
+            use_post_attention_norm=True,
+            attention_logit_soft_cap=50,
+            use_sliding_window_attention=True,
+            sliding_window_size=4,
+        )
+
+    inputs = {"token_ids": tokens(2, 12, bound=64), "padding_mask": jnp.ones((2, 12), jnp.int32)}
+    return _keras(build, inputs)
+
+
 @program("keras")
 def keras_rotation() -> Built:
     """Keras: four images of 96² × 3, rotated and shifted, with zeros around them."""

@@ -113,6 +113,7 @@ class StackToConcat(Rule):
 
     Legal where the last Reshape merges the axis of the Concat with the next one, and x and y have
     the extents that it gives to each part. Keras joins two halves so: it stacks and flattens them.
+    Not for the first axis: rules that batch operators look for stacks of rows.
     """
 
     name = "stack-to-concat"
@@ -124,8 +125,11 @@ class StackToConcat(Rule):
         stack = needed(maker_of(whole, "Concat"), "its operand is not a Concat", node)
         axis = _axis(stack)
         assert axis is not None
-        merges = axis + 1 < rank_of(whole) and shape_of(node.outputs[0]) == _merged(whole, axis)
+        merges = 0 < axis < rank_of(whole) - 1
+        merges = merges and shape_of(node.outputs[0]) == _merged(whole, axis)
         need(merges, "it does not merge the axis of the Concat with the next one", node)
+        is_alone = all(set(x.consumers()) == {stack} for x in operands(stack))
+        need(is_alone, "others read the parts", stack)
         views = [source_of(x, *RESHAPES) for x in operands(stack)]
         parts = [x for x in views if x is not None]
         same = [*map(shape_of, parts)] == [_merged(x, axis) for x in operands(stack)]

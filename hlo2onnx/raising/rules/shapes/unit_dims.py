@@ -114,26 +114,6 @@ class KeepdimsBeforeTranspose(Rule):
         raise Refusal("its operand is not transposed alike", x)
 
 
-class TransposeDropUnitDims(Rule):
-    """Transpose(Reshape(x)) -> Reshape(Transpose(x)) where the Reshape only adds axes of 1"""
-
-    name = "transpose-drop-unit-dims"
-    formerly = ("transpose-without-units",)
-    anchors = frozenset({"Transpose"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        view = first(node)
-        x = source_of(view, *RESHAPES)
-        need(x is not None and rank_of(x) < rank_of(view), "its operand has no added axes", node)
-        assert x is not None
-        places = _long_axes(shape_of(view), shape_of(x))
-        order = iter(node.attributes["perm"].as_ints())
-        moved = iter([places[axis] for axis in order if axis in places])
-        long = set(places.values())
-        perm = [next(moved) if axis in long else axis for axis in range(rank_of(x))]
-        return reshaped(node, b, b.transpose(x, perm))
-
-
 class SqueezeBeforeTranspose(Rule):
     """Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape only drops axes of 1"""
 
