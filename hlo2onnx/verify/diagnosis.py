@@ -57,9 +57,9 @@ def diagnosed(
     nodes = (node for graph in each_graph(known) for node in all_nodes(graph))
     rewrites = {str(node.name): rewrites_of(node) for node in nodes}
     module = lowered_module(source, options)
-    if options.weights_dtype is not None:
-        round_constants(module, options.weights_dtype)
-    dtype = options.weights_dtype
+    dtype = options.half_weights
+    if dtype is not None:
+        round_constants(module, dtype)
     pair = Compared(source, module, to_proto(model), points, rewrites, runner, dtype)
 
     def confirmed(divergence: Divergence, judge: OutputJudge, start: Start) -> Divergence:

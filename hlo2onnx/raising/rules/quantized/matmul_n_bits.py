@@ -15,6 +15,9 @@ T = oir.DataType
 _BLOCKS = (256, 128, 64, 32, 16)
 """Rows that share a scale. The kernels take these."""
 
+_PACKED = "hlo2onnx.packed"
+"""Where dequantized weights keep what the operator reads: several products may read them."""
+
 _EXACT = 1
 """The accuracy level at which the operator computes in f32, as MatMul does."""
 
@@ -45,12 +48,9 @@ class MatMulNBits(Rule):
         need(all(map(is_constant, parameters)), "the weights are computed", maker)
         need(dims is not None and len(dims) == 2, "the weights are not a matrix", q)
         layout = _Layout(maker, bits)
-        made = [b.derived(layout.packed_weights, q, is_moved=True)]
-        made.append(b.derived(layout.placed, scale, is_moved=True))
-        if len(parameters) > 2:
-            made.append(b.derived(layout.packed_zeros, parameters[2], is_moved=True))
-        elif not dtype_of(q).is_signed():
-            made.append(b.const(layout.packed_zeros(np.zeros((), np.uint8))))
+        made = weights.meta.get(_PACKED)
+        if made is None or made[0].name not in b.main_graph.initializers:
+            made = weights.meta[_PACKED] = layout.packed(b, parameters)
         return b.op(
             "MatMulNBits",
             x,
@@ -91,6 +91,17 @@ class _Layout:
         need(blocks, "its blocks have other sizes", maker)
         self.block = blocks[0]
         self._repeats = size // self.block
+
+    def packed(self, b: Rewriter, parameters: list[oir.Value]) -> list[oir.Value]:
+        """The weights, scales and zero points of the operator."""
+        q, scale, *zeros = parameters
+        made = [b.derived(self.packed_weights, q, is_moved=True)]
+        made.append(b.derived(self.placed, scale, is_moved=True))
+        if zeros:
+            made.append(b.derived(self.packed_zeros, zeros[0], is_moved=True))
+        elif not dtype_of(q).is_signed():
+            made.append(b.const(self.packed_zeros(np.zeros((), np.uint8))))
+        return made
 
     def placed(self, array: np.ndarray) -> np.ndarray:
         """Parameters of all blocks, of shape (columns, blocks)."""
