@@ -186,9 +186,9 @@ class _Translation:
     def raise_(self, model: oir.Model) -> None:
         """Rewrites a model by the rules, in place."""
         options, target, report = self.options, self.target, self.report
-        types = options.integer_weights
         with _timed(report, "raise"), _depth_limited():
             for part in _parts(model):
+                types = options.integer_weights if part.graph is model.graph else {}
                 compute_in_f32(part, target, options.half, report)
                 raise_model(part, target, options.without, report, options.nan, self.watch, types)
         if options.opset is None:

@@ -251,8 +251,8 @@ def _moved(weight: Weight, array: np.ndarray) -> np.ndarray:
 
 
 def takes_elements(weight: Weight) -> bool:
-    """Whether a weight has elements of its parameter, all or some, and no other numbers."""
+    """Whether a weight has elements of an f32 parameter, all or some, and no other numbers."""
     source = _source(weight)
     if weight.compute is None or source is None:
-        return weight.compute is None
+        return weight.stored == np.float32
     return (weight.is_moved or weight.note.startswith("row ")) and takes_elements(source)

@@ -89,7 +89,7 @@ def test_rounding_again_changes_nothing() -> None:
 def test_types_by_names() -> None:
     program = bound({"*": "int4", "p/head": None, "*/b": "int8"})
     assert program.report.notes == [
-        "large weights are stored in int4: p/a; in int8: p/b; in f32: p/head"
+        "large weights are stored in int4: p/a; in int8: p/b; as they are: p/head"
     ]
     assert program.report.nodes["MatMulNBits"] == 1 and program.verify(X).ok
 
@@ -116,7 +116,24 @@ def test_what_stays_f32(name: str) -> None:
     assert "MatMulNBits" not in program.report.nodes
     if name != "few":
         (note,) = [x for x in program.report.notes if x.startswith("large weights")]
-        assert note.startswith("large weights are stored in f32: p/")
+        assert note.startswith("large weights are stored as they are: p/")
+
+
+def test_half_weights_and_those_of_functions_stay() -> None:
+    def half(p: jax.Array, x: jax.Array) -> jax.Array:
+        return x.astype(jnp.bfloat16) @ p
+
+    @jax.jit
+    def layer(p: jax.Array, x: jax.Array) -> jax.Array:
+        return jnp.tanh(x @ p)
+
+    note = "large weights are stored as they are: p"
+    program = bound("int4", half, jnp.asarray(matrix(128, 160), jnp.bfloat16), half="fast")
+    assert note in program.report.notes and program.verify(X).ok
+    twice = bound("int4", lambda p, x: layer(p, layer(p, x)), matrix(128, 128), functions="keep")
+    assert twice.report.notes == [note]
+    none = bound("int4", lambda p, x: x * p, matrix(3, 1))
+    assert none.report.notes == ["no weights are large"]
 
 
 def test_several_products_share_what_is_stored() -> None:

@@ -58,15 +58,19 @@ class QuantizeWeights(Rule):
         need(dims is not None and len(dims) == 2, "the weights are not a matrix", w)
         assert dims is not None
         weight = weight_of(w)
-        need(weight is None or takes_elements(weight), "the weights are folded with others", w)
+        need(
+            weight is None or takes_elements(weight),
+            "the weights are not those of an f32 parameter",
+            w,
+        )
         need(4 * dims[0] * dims[1] >= _LEAST_BYTES, "the weights are few", w)
         need(dims[0] % BLOCK_ROWS == 0, f"its rows are not blocks of {BLOCK_ROWS}", w)
-        need(ask(_is_finite, w), "a weight is not finite", w)
         dtype = _TYPES[kind]
         has_kernel = b.target.supports_pair("DequantizeLinear", dtype, T.FLOAT, b.opset)
         need(has_kernel and b.opset >= _BLOCKED_OPSET, "the opset or target lacks blocks", w)
         shared = [w, *(y for y in b.main_graph.initializers.values() if _shares(w, y))]
         need(all(map(_is_factor, shared)), "other nodes read the weights", w)
+        need(ask(_is_finite, w), "a weight is not finite", w)
         made: oir.Value | None = w.meta.get(_STORED)
         if made is None or made.producer() is None or made.graph is None:
             blocks = IntegerBlocks(dtype)
@@ -91,8 +95,8 @@ class QuantizeWeights(Rule):
         left = [name for name in wide if name not in self.stored]
         kinds = {kind: [x for x in self.stored if self.stored[x] == kind] for kind in _TYPES}
         texts = [f"in {kind}: {', '.join(found)}" for kind, found in kinds.items() if found]
-        texts += [f"in f32: {', '.join(left)}"] if left else []
-        return f"large weights are stored {'; '.join(texts) or 'as they are: there are none'}"
+        texts += [f"as they are: {', '.join(left)}"] if left else []
+        return f"large weights are stored {'; '.join(texts)}" if texts else "no weights are large"
 
 
 def _name(value: oir.Value) -> str:

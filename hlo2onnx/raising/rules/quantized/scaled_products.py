@@ -40,6 +40,7 @@ class ScaleIntoWeights(Rule):
 
     name = "scale-into-weights"
     anchors = frozenset({"MatMul", "Mul", "ReduceSum"})
+    sources = RESHAPES | {"MatMul", "Mul", "Transpose"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         if node.op_type == "Mul":
