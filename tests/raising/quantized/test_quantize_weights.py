@@ -146,6 +146,17 @@ def test_several_products_share_what_is_stored() -> None:
     assert program.verify(X).ok
 
 
+def test_a_search_for_the_first_difference() -> None:
+    """The rule is no suspect: no option switches it off alone."""
+    program = bound("int4", lambda p, x: jnp.tanh(x @ p["a"]) + 1)
+    (scales,) = [x for x in program.model.graph.initializers.values() if x.shape == (160, 4)]
+    scales.const_value = oir.tensor(2 * scales.const_value.numpy(), name=scales.name)  # type: ignore[union-attr]
+    found = program.verify(X, intermediates=True)
+    assert not found.ok and found.divergence is not None
+    assert "quantize-weights" in found.divergence.rewrites
+    assert {test.without for test in found.divergence.tests} == {()}
+
+
 def test_rows_of_stacked_layers() -> None:
     def layers(p: jax.Array, x: jax.Array) -> jax.Array:
         return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, p)[0]
