@@ -17,6 +17,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
+from hlo2onnx.frontend.bind import as_stored
 from hlo2onnx.frontend.load import parameters_of, prepared
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.options import (
@@ -26,6 +27,7 @@ from hlo2onnx.options import (
     Dynamic,
     FunctionPolicy,
     HalfPolicy,
+    IntegerWeights,
     NanPolicy,
     Options,
     PortNames,
@@ -60,7 +62,7 @@ class Keywords(TypedDict, total=False):
     constraints: str | Iterable[str]
     specialize: Mapping[str, int] | None
     bind: Bind
-    weights_dtype: WeightsDtype | None
+    weights_dtype: WeightsDtype | IntegerWeights | None
     inputs_as_nchw: str | Iterable[str]
     outputs_as_nchw: str | Iterable[str]
     input_names: PortNames | None
@@ -98,7 +100,7 @@ def translate(
     constraints: str | Iterable[str] = ...,
     specialize: Mapping[str, int] | None = ...,
     bind: Bind = ...,
-    weights_dtype: WeightsDtype | None = ...,
+    weights_dtype: WeightsDtype | IntegerWeights | None = ...,
     inputs_as_nchw: str | Iterable[str] = ...,
     outputs_as_nchw: str | Iterable[str] = ...,
     input_names: PortNames | None = ...,
@@ -157,7 +159,8 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
         bind: Arguments to store in the model, as initializers named by their pytree paths:
             {"params": params}, by name or position. The names alone suffice if `args` holds the
             values. The program is then called without these arguments.
-        weights_dtype: "bfloat16" or "float16": see `hlo2onnx.options.Options.weights_dtype`.
+        weights_dtype: "bfloat16", "float16", "int4", "int8", or types by names: see
+            `hlo2onnx.options.Options.weights_dtype`.
         specialize: Size of every free dimension, by name. The program is static then.
         inputs_as_nchw, outputs_as_nchw: Names of inputs and outputs whose channels move from the
             last axis to the second in the model. Calls and verification keep the layout of the
@@ -236,6 +239,7 @@ def _translate(
     report.seconds = {"load": seconds, **report.seconds}
     libraries = libraries_of(model, options.custom_calls)
     options = replace(options, bind=())  # the program has the arrays already
+    loaded = as_stored(loaded, model.graph)
     return OnnxProgram(model, loaded, report, libraries, options)
 
 

@@ -27,7 +27,10 @@ HalfPolicy = Literal["xla", "fast"]
 FunctionPolicy = Literal["inline", "keep"]
 CallbackPolicy = Literal["drop-checks", "unreachable", "refuse"]
 DenormalPolicy = Literal["keep", "flush"]
-WeightsDtype = Literal["bfloat16", "float16"]
+WeightsDtype = Literal["bfloat16", "float16", "int4", "int8"]
+
+IntegerWeights = Mapping[str, Literal["int4", "int8"] | None]
+"""Types of weights by patterns of their names; the last one that fits decides."""
 
 Dynamic = str | Mapping[str | int, str]
 """Dimensions of the arguments: one text for all, or texts by name or position."""
@@ -66,8 +69,11 @@ class Options:
             values are rounded where they are stored, compared or converted to integers. Between,
             they are f32, or the runtime's own kernels skip roundings.
         without: Names of rewrite rules that are switched off.
-        weights_dtype: Type in which f32 weights are stored, "bfloat16" or "float16". The nodes
-            that read them get f32 again. None keeps f32.
+        weights_dtype: Type in which f32 weights are stored. "bfloat16" or "float16": all of them,
+            and the nodes that read them get f32 again. "int4" or "int8": the matrices that only
+            products read, with a scale for each block of 32 rows, as ONNX Runtime's quantizer does
+            it; a mapping gives types by patterns of names, such as {"*": "int4", "*head*": None}.
+            The report names the weights. None keeps f32.
         dump: Folder that receives the module or graph after each stage. None writes nothing.
         functions: Private functions and composites of the program. "inline": their bodies replace
             the calls. "keep": they are functions of the model, in the domain "hlo2onnx".
@@ -91,7 +97,7 @@ class Options:
     half: HalfPolicy = "xla"
     without: frozenset[str] = frozenset()
     dump: Path | None = None
-    weights_dtype: WeightsDtype | None = None
+    weights_dtype: WeightsDtype | IntegerWeights | None = None
     functions: FunctionPolicy = "inline"
     callbacks: CallbackPolicy = "drop-checks"
     custom_calls: Mapping[str, Translation] = field(default_factory=dict)
@@ -115,12 +121,28 @@ class Options:
             raise UsageError(f"function={self.function!r} is not a string")
         for name, choices in CHOICES.items():
             value = getattr(self, name)
-            if value not in (getattr(Options, name), *choices):
+            if name == "weights_dtype" and isinstance(value, Mapping):
+                _check_types_of_weights(value)
+            elif value not in (getattr(Options, name), *choices):
                 raise UsageError(f"{name}={value!r} is not one of {', '.join(choices)}")
         check_translations(self.custom_calls)
         _check_metadata(self.metadata)
         for name in ("custom_calls", "metadata"):
             object.__setattr__(self, name, dict(getattr(self, name)))
+
+    @property
+    def half_weights(self) -> str | None:
+        """The half type in which all f32 weights are stored; None for other types."""
+        given = self.weights_dtype
+        return given if isinstance(given, str) and not given.startswith("int") else None
+
+    @property
+    def integer_weights(self) -> Mapping[str, str | None]:
+        """The integer types of weights by patterns of their names."""
+        given = self.weights_dtype
+        if isinstance(given, Mapping):
+            return given
+        return {} if given is None or self.half_weights is not None else {"*": given}
 
     def with_environment(self) -> Options:
         """The options, with `dump` from HLO2ONNX_DUMP if it is not set."""
@@ -128,6 +150,15 @@ class Options:
         if self.dump is None and folder:
             return replace(self, dump=Path(folder))
         return self
+
+
+def _check_types_of_weights(given: Mapping[object, object]) -> None:
+    for name, kind in given.items():
+        if not isinstance(name, str) or kind not in ("int4", "int8", None):
+            raise UsageError(
+                f"weights_dtype= has {name!r}: {kind!r}; a mapping gives patterns of names 'int4',"
+                " 'int8' or None"
+            )
 
 
 def _check_metadata(given: object) -> None:

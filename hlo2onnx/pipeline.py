@@ -188,8 +188,9 @@ class _Translation:
         options, target, report = self.options, self.target, self.report
         with _timed(report, "raise"), _depth_limited():
             for part in _parts(model):
+                types = options.integer_weights if part.graph is model.graph else {}
                 compute_in_f32(part, target, options.half, report)
-                raise_model(part, target, options.without, report, options.nan, self.watch)
+                raise_model(part, target, options.without, report, options.nan, self.watch, types)
         if options.opset is None:
             _choose_opset(model, target, report)
 
@@ -210,8 +211,7 @@ class _Translation:
             conceal_conditions(model)
         _store_half_weights(model, self.report)
         finish_functions(model)
-        if self.options.weights_dtype is not None:
-            _store_weights(model, self.options.weights_dtype, self.report)
+        _store_weights(model, self.options.half_weights, self.report)
         if origins := name_weights(model.graph):
             model.metadata_props[WEIGHTS] = json.dumps(origins)
         name_layers(model.graph)
@@ -282,10 +282,8 @@ def _parts(model: oir.Model) -> Iterator[oir.Model]:
         yield oir.Model(graph, ir_version=model.ir_version)
 
 
-def _store_weights(model: oir.Model, name: str, report: Report) -> None:
-    builder = GraphBuilder(model.graph, model.graph.opset_imports[""])
-    builder.adopt(model.graph)
-    if count := store_weights(builder, STORAGE_TYPES[name]):
+def _store_weights(model: oir.Model, name: str | None, report: Report) -> None:
+    if name is not None and (count := store_weights(_builder(model.graph), STORAGE_TYPES[name])):
         report.note(
             f"{count} constants of the program are stored in {name}: its results, and a"
             " verification, differ by their rounding"
@@ -293,13 +291,15 @@ def _store_weights(model: oir.Model, name: str, report: Report) -> None:
 
 
 def _store_half_weights(model: oir.Model, report: Report) -> None:
-    for graph in each_graph(model):
-        if not has_large_f32(graph):
-            continue
-        builder = GraphBuilder(graph, graph.opset_imports[""])
-        builder.adopt(graph)
-        for dtype, count in store_half_weights(builder).items():
+    for graph in filter(has_large_f32, each_graph(model)):
+        for dtype, count in store_half_weights(_builder(graph)).items():
             report.casts[f"weight {dtype.short_name()}"] += count
+
+
+def _builder(graph: oir.Graph) -> GraphBuilder:
+    builder = GraphBuilder(graph, graph.opset_imports[""])
+    builder.adopt(graph)
+    return builder
 
 
 def _stored(target: Target) -> set[str]:

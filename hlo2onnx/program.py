@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError, VerificationError
-from hlo2onnx.frontend.bind import bound_arrays, with_new_weights
+from hlo2onnx.frontend.bind import as_stored, bound_arrays, with_new_weights
 from hlo2onnx.frontend.mlir.functions import functions_of, too_many_ops
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.frontend.source import Source
@@ -252,7 +252,7 @@ class OnnxProgram(Verified):
             stays = False
             self.model, self.report = run_stages(source, self._options)
             self.report.note(f"the program was translated again for new weights: {reason}")
-        self._lazy_source = source
+        self._lazy_source = as_stored(source, self.model.graph)
         self._forget_sessions()
         return stays
 

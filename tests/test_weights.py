@@ -74,6 +74,8 @@ def looked_up(p: Params, x: jax.Array) -> jax.Array:
     return p["w"].astype(jnp.float32)[x[0].astype(jnp.int32) % 64]
 
 
+PACKED = (per_channel, shifted, blocked)
+
 QUANTIZED = {
     "s": SCALE,
     "z": np.full(64, 3, np.float32),
@@ -97,8 +99,11 @@ def test_types_that_the_opset_lacks_are_folded(opset: int) -> None:
 def test_stored_weights_keep_their_type(function: Callable[..., Any], weights: Any) -> None:
     p = {"w": weights, **QUANTIZED}
     program = bound(function, p)
-    name = oir.DataType.from_numpy(weights.dtype)
-    assert [v.dtype for v in stored(program).values() if v.const_value.size == 64 * 64] == [name]
+    bits = oir.DataType.from_numpy(weights.dtype).bitwidth
+    sizes = [v.const_value.size * v.dtype.bitwidth for v in stored(program).values()]
+    assert max(sizes) == 64 * 64 * bits and sizes.count(64 * 64 * bits) == 1
+    is_packed = bits == 4 and function in PACKED
+    assert is_packed == ("MatMulNBits" in program.report.nodes)
     assert program.report.weights.after <= program.report.weights.before
     assert "Transpose" not in program.report.nodes
 

@@ -78,7 +78,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"bind": {"q": X}}, "the argument 'q', which the program does not have"),
     ({"inputs_as_nchw": 3}, "inputs_as_nchw=3 is neither"),
     ({"outputs_as_nchw": ["zz"]}, "no output named zz"),
-    ({"weights_dtype": "int8"}, "is not one of bfloat16, float16"),
+    ({"weights_dtype": "int2"}, "is not one of bfloat16, float16, int4, int8"),
     ({"specialize": {"b": 8}}, "the program has no dimension b; its dimensions are all fixed"),
     ({"specialize": ["b"]}, "is not a mapping of names to sizes"),
 ]

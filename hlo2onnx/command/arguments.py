@@ -209,8 +209,10 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         )
     add(
         "--weights-dtype",
-        choices=CHOICES["weights_dtype"],
-        help="store f32 weights in this type (default: f32)",
+        type=_weights_dtype,
+        metavar="TYPE",
+        help=f"store f32 weights as {', '.join(CHOICES['weights_dtype'])}, or by patterns of names,"
+        " as in *=int4,*head*=f32 (default: f32)",
     )
     add(
         "--metadata",
@@ -365,6 +367,14 @@ def _number(kind: type[int | float], least: int = 0) -> Callable[[str], float]:
         return found
 
     return number
+
+
+def _weights_dtype(text: str) -> str | dict[str, str | None]:
+    """Parses "int4" and "*=int4,*head*=f32"."""
+    if "=" not in text:
+        return text
+    pairs = (part.rpartition("=") for part in text.split(","))
+    return {name: None if kind == "f32" else kind for name, _, kind in pairs}
 
 
 def _port_names(text: str) -> list[str] | dict[str, str]:

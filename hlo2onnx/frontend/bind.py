@@ -24,6 +24,7 @@ from hlo2onnx.frontend.signature import (
     Trees,
 )
 from hlo2onnx.frontend.source import Source
+from hlo2onnx.ir.weight_storage import rounded_weights
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.options import Bind
 
@@ -286,6 +287,16 @@ def with_new_weights(source: Source, tree: PyTree) -> Source:
         for item in source.signature.bound
     )
     return replace(source, signature=replace(source.signature, bound=bound))
+
+
+def as_stored(source: Source, graph: oir.Graph) -> Source:
+    """The program with the numbers that the weights of its model stand for."""
+    rounded = rounded_weights(graph, bound_arrays(source))
+    bound = tuple(
+        replace(item, array=rounded.get(item.port.name, item.array))
+        for item in source.signature.bound
+    )
+    return replace(source, signature=replace(source.signature, bound=bound)) if rounded else source
 
 
 def bound_arrays(source: Source) -> dict[str, np.ndarray]:

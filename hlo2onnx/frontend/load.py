@@ -138,8 +138,8 @@ def prepared(
         named = tuple(_bound_argument(key, parameters) for key in to_bind)
         loaded = replace(loaded, signature=replace(loaded.signature, bound_arguments=named))
     loaded = with_notes(unbound, loaded, names)
-    if options.weights_dtype is not None:
-        loaded = stored_as(loaded, STORAGE_TYPES[options.weights_dtype])
+    if options.half_weights is not None:
+        loaded = stored_as(loaded, STORAGE_TYPES[options.half_weights])
     if options.specialize:
         loaded = specialized(loaded, options.specialize)
     signature = with_names(loaded.signature, options.input_names, options.output_names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import onnx_ir as oir
@@ -14,6 +14,7 @@ from hlo2onnx.raising.engine import Rewriter, Rule, RuleTable, Watch, apply_rule
 from hlo2onnx.raising.rule_names import RETIRED, rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
+from hlo2onnx.raising.rules.quantized.quantize_weights import QuantizeWeights
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.decompositions.threefry import write_threefry
@@ -28,6 +29,7 @@ def raise_model(
     report: Report,
     nan: str = "default",
     watch: Watch | None = None,
+    integer_weights: Mapping[str, str | None] | None = None,
 ) -> None:
     """Applies every rule that is not switched off until none fires, shares equal nodes and moves
     them out of loops. Then operators of ONNX replace Threefry.
@@ -37,6 +39,7 @@ def raise_model(
             valid too.
         nan: See `hlo2onnx.options.Options.nan`.
         watch: Sees every attempt of a rule.
+        integer_weights: See `hlo2onnx.options.Options.integer_weights`.
 
     Raises:
         UsageError: `without` names a rule that does not exist.
@@ -47,6 +50,8 @@ def raise_model(
     rules = [
         rule for rule in RULES if rule.name not in off and not (rule.drops_nan and nan == "xla")
     ]
+    quantizes = QuantizeWeights(integer_weights or {})
+    rules += [quantizes] if integer_weights else []
     phases = sorted({rule.phase for rule in rules} | {0})
     remove_unused(model.graph)
     eliminate_common_subexpressions(model.graph)
@@ -65,6 +70,8 @@ def raise_model(
     report.relaxed += rewriter.relaxed
     write_threefry(model.graph, rewriter)
     remove_unused(model.graph)
+    if integer_weights:
+        report.note(quantizes.note(model.graph))
     rewriter.forget_facts(changes.time)
 
 

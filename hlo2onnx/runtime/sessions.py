@@ -92,7 +92,8 @@ def open_session(
 
 
 def exact_options() -> ort.SessionOptions:
-    """Options of a session whose products of quantized numbers do not saturate.
+    """Options of a session whose products of quantized numbers do not saturate, and that does not
+    quantize what is multiplied by dequantized weights.
 
     On x64 processors without VNNI, ONNX Runtime adds pairs of products of unsigned and signed 8-bit
     numbers in 16 bits. With this option it makes the constants among them unsigned when it loads
@@ -100,6 +101,7 @@ def exact_options() -> ort.SessionOptions:
     """
     options = onnxruntime().SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     return options
 
 

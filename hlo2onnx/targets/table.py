@@ -11,12 +11,14 @@ The form:
       "wrong": {"Max": {"18-21": "i64"}},        runs, and gives wrong numbers
       "limited": {"Max": {"18-21": "i64"}},      likewise, and right within limits
       "skipped": {"reason": "If Loop"},          not asked about
+      "com.microsoft": {"MatMulNBits[bits=4]": "f32"},    operators of `CONTRIB_KEYS` -> types
       "naive_sums": true, ...                    `Flags`; false where not given
       "costs": {"unrolled_nodes": 48, ...}       `Costs`; the default where not given
     }
 
 "18-" means every opset from 18 on that the runtime loads. A table that extends another one gives
-the rows that differ; a row replaces the other one of the same operator key.
+the rows that differ; a row replaces the other one of the same operator key. "harmful_fusions" and
+"com.microsoft" replace those of the other table as a whole.
 """
 
 from __future__ import annotations
@@ -50,6 +52,12 @@ from hlo2onnx.targets.target import (
 SCHEMA_TARGET: Final = "onnx"
 """The target without a table: it allows what the standard allows."""
 
+CONTRIB_DOMAIN: Final = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
+
+CONTRIB_KEYS: Final = frozenset({"MatMulNBits[bits=4]", "MatMulNBits[bits=8]"})
+"""Its operators that rules may make, with attributes that change what is supported."""
+
 _FOLDER: Final = resources.files("hlo2onnx.targets").joinpath("tables")
 _LIMITS: Final = ("min_opset", "max_opset", "default_opset", "max_ir_version")
 _FLAGS: Final = tuple(field.name for field in fields(Flags))
@@ -57,7 +65,7 @@ _COSTS: Final = tuple(field.name for field in fields(Costs))
 _TEXTS: Final = ("extends", "runtime", "runtime_version", "onnx_version", "about")
 _ROWS: Final = ("ops", "wrong", "limited")
 _PAIRS: Final = ("pairs", "wrong_pairs", "limited_pairs")
-_NAMES: Final = ("harmful_fusions", "skipped", "costs")
+_NAMES: Final = ("harmful_fusions", "skipped", "costs", CONTRIB_DOMAIN)
 _KINDS: Final[Mapping[str, tuple[type, str]]] = {
     **dict.fromkeys(_TEXTS, (str, "a text")),
     **dict.fromkeys(_LIMITS, (int, "a whole number")),
@@ -156,6 +164,10 @@ def _target(name: str, table: Mapping[str, Any]) -> Target:
         parse = _pair_support if key in _PAIRS else _support
         rows = {op: parse(f"{key}: {op}", row, newest) for op, row in table.get(key, {}).items()}
         given[key] = {**getattr(base, key), **rows}
+    given["contrib"] = {
+        key: frozenset(_dtype(f"{CONTRIB_DOMAIN}: {key}", dtype) for dtype in types.split())
+        for key, types in table.get(CONTRIB_DOMAIN, {}).items()
+    }
     skipped = {op: reason for reason, ops in table.get("skipped", {}).items() for op in ops.split()}
     target = replace(
         base,
@@ -193,6 +205,12 @@ def _check(table: Any) -> None:
     for reason, ops in table.get("skipped", {}).items():
         if not isinstance(ops, str):
             raise ValueError(f'skipped: {reason}: {ops!r} is not a text, such as "If Loop"')
+    for key, types in table.get(CONTRIB_DOMAIN, {}).items():
+        if key not in CONTRIB_KEYS:
+            advice = _advice(key, CONTRIB_KEYS)
+            raise ValueError(f"{CONTRIB_DOMAIN}: no rule makes {key}{advice}")
+        if not isinstance(types, str):
+            raise ValueError(f'{CONTRIB_DOMAIN}: {key}: {types!r} is not a text, such as "f32"')
     for name, cost in table.get("costs", {}).items():
         if name not in _COSTS:
             raise ValueError(f"unknown cost {name}{_advice(name, _COSTS)}")

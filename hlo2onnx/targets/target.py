@@ -207,6 +207,7 @@ class Target:
         skipped: Operators that were not probed, with the reason. `supports` is False for them.
         harmful_fusions: Names of the fusions that the runtime makes when it loads a model and that
             give other numbers for some constants, see docs/runtime_fusions.md.
+        contrib: Operators of "com.microsoft" that it has, and that pay -> their element types.
         flags: Other properties of the runtime.
         costs: Sizes at which one way to compute becomes faster than another.
         variants: Whether `Op[...]` has rows of its own; otherwise those of `Op` hold.
@@ -226,6 +227,7 @@ class Target:
     limited_pairs: Mapping[str, PairSupport] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
     harmful_fusions: frozenset[str] = frozenset()
+    contrib: Mapping[str, frozenset[ir.DataType]] = field(default_factory=dict)
     flags: Flags = field(default_factory=Flags)
     costs: Costs = field(default_factory=Costs)
     variants: bool = True
@@ -288,6 +290,10 @@ class Target:
         """Return the same for an operator of `PAIR_PARAMETERS` on these two element types."""
         firsts = self.limited_pairs.get(op_key, {})
         return opset in firsts.get(first, {}).get(second, _NOWHERE)
+
+    def has_contrib(self, key: str, dtype: ir.DataType) -> bool:
+        """Return whether an operator of "com.microsoft" pays on this element type."""
+        return dtype in self.contrib.get(key, ())
 
     def has(self, fault: str) -> bool:
         """Return whether a flag of this name is set, or the fusion of this name is harmful."""

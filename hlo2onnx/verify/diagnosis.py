@@ -18,6 +18,7 @@ from hlo2onnx.options import Options
 from hlo2onnx.pipeline import lowered_module, run_stages
 from hlo2onnx.raising.half_in_f32 import REWRITE as IN_F32
 from hlo2onnx.raising.rule_names import rules_named
+from hlo2onnx.raising.rules.quantized.quantize_weights import QuantizeWeights
 from hlo2onnx.runtime.calling import to_model
 from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.verify.checks import OutputJudge, starter
@@ -57,9 +58,9 @@ def diagnosed(
     nodes = (node for graph in each_graph(known) for node in all_nodes(graph))
     rewrites = {str(node.name): rewrites_of(node) for node in nodes}
     module = lowered_module(source, options)
-    if options.weights_dtype is not None:
-        round_constants(module, options.weights_dtype)
-    dtype = options.weights_dtype
+    dtype = options.half_weights
+    if dtype is not None:
+        round_constants(module, dtype)
     pair = Compared(source, module, to_proto(model), points, rewrites, runner, dtype)
 
     def confirmed(divergence: Divergence, judge: OutputJudge, start: Start) -> Divergence:
@@ -125,8 +126,8 @@ def _rule_tests(
 
     Stops as soon as the outputs agree.
     """
-    # No option switches the last one off alone.
-    kept = {*rules_named(options.without, retired=True), IN_F32}
+    # No option switches the last two off alone.
+    kept = {*rules_named(options.without, retired=True), IN_F32, QuantizeWeights.name}
     rules = [name for name in rewrites if not name.startswith(LEGALIZATION) and name not in kept]
     each = [(), *((name,) for name in rules[:MANY_RULES])]
     found = []

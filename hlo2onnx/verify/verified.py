@@ -101,7 +101,7 @@ class Verified(CallableProgram):
         """
         from hlo2onnx.verify.settings import Settings
 
-        stored = self._options.weights_dtype
+        stored = self._options.half_weights
         half = self._options.half
         settings = Settings(seed, rtol, atol, inputs, samples, sizes, stored, seconds, half)
         with self._runner(runtime) as (runner, fallback):
@@ -135,9 +135,7 @@ class Verified(CallableProgram):
         """
         from hlo2onnx.verify.settings import Settings
 
-        settings = Settings(
-            seed, weights_dtype=self._options.weights_dtype, half=self._options.half
-        )
+        settings = Settings(seed, weights_dtype=self._options.half_weights, half=self._options.half)
         with self._runner(runtime) as (runner, _):
             judge, found = self._judged(settings, runner, args, kwargs)
             return self._parted(judge, found, runner)

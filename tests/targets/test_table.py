@@ -135,10 +135,9 @@ def test_what_is_not_probed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     table = probe_kernels.table_of(prober, Name("ort-cpu"), known)
     assert [key for key in known if key not in table] == []
     assert (table["costs"], table["slow_rnn"]) == (known["costs"], known["slow_rnn"])
-    assert {"about", "costs", "default_opset", *(field.name for field in fields(Flags))} == {
-        *measured,
-        *probe_kernels.KEPT,
-    }
+    flags = {field.name for field in fields(Flags)}
+    kept = {"about", "com.microsoft", "costs", "default_opset"}
+    assert kept | flags == {*measured, *probe_kernels.KEPT}
 
 
 def test_the_standard_can_be_extended(tmp_path: Path) -> None:
@@ -171,6 +170,20 @@ def test_a_model_for_it(tmp_path: Path) -> None:
     output = tmp_path / "model.onnx"
     assert main([str(source), "-o", str(output), "--target", path]) == 0
     assert [node.op_type for node in translate(PROGRAM, target=path).model.graph] == ["Add"]
+
+
+NBITS = "com.microsoft"
+
+
+def test_operators_of_the_runtime_itself(tmp_path: Path) -> None:
+    def runs(table: Any, key: str = "MatMulNBits[bits=4]") -> bool:
+        target = load_target(written(tmp_path, table))
+        return target.has_contrib(key, ir.DataType.FLOAT)
+
+    assert runs({"extends": "ort-cpu"}) and runs({"extends": "ort-cpu@1.32"})
+    assert not runs({"extends": "ort-cpu", NBITS: {}}) and not runs({"extends": "ort-web"})
+    assert not runs({"extends": "onnx"}) and not runs({"extends": "ort-cpu"}, "MatMulNBits[bits=8]")
+    assert not runs({**WHOLE, NBITS: {"MatMulNBits[bits=4]": "f16"}})
 
 
 MALFORMED = [
@@ -209,6 +222,12 @@ MALFORMED = [
     ({**WHOLE, "ops": {"Add": {"18": "f32 float"}}}, "ops: Add: unknown element type float;"),
     ({**WHOLE, "pairs": {"Cast": {"x": {}}}}, "pairs: Cast: unknown element type x;"),
     ({**WHOLE, "pairs": {"Cast": {"f32": {"18": "y"}}}}, "pairs: Cast: f32: unknown element"),
+    (
+        {**WHOLE, NBITS: {"MatMulNBit[bits=4]": "f32"}},
+        f"{NBITS}: no rule makes MatMulNBit[bits=4];",
+    ),
+    ({**WHOLE, NBITS: {"MatMulNBits[bits=4]": 1}}, "MatMulNBits[bits=4]: 1 is not a text, such as"),
+    ({**WHOLE, NBITS: {"MatMulNBits[bits=4]": "f"}}, "MatMulNBits[bits=4]: unknown element type f"),
     ({**WHOLE, "skipped": {"why": 1}}, "skipped: why: 1 is not a text"),
 ]
 

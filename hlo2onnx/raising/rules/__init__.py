@@ -35,7 +35,12 @@ from hlo2onnx.raising.rules.nn import (
     rotary_embedding,
     softmax,
 )
-from hlo2onnx.raising.rules.quantized import quantize_dequantize, stored_weights
+from hlo2onnx.raising.rules.quantized import (
+    matmul_n_bits,
+    quantize_dequantize,
+    scaled_products,
+    stored_weights,
+)
 from hlo2onnx.raising.rules.shapes import (
     broadcast,
     depth_to_space,
@@ -68,6 +73,8 @@ RULES: tuple[Rule, ...] = (
     quantize_dequantize.QdqPropagation(),
     quantize_dequantize.MatMulIntegerOperator(),
     stored_weights.DequantizeWeights(),
+    scaled_products.ScaleIntoWeights(),
+    matmul_n_bits.MatMulNBits(),
     *simplification.RULES,
     *conditions.RULES,
     dyadic.DyadicArithmetic(),

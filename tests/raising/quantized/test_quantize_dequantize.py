@@ -198,6 +198,15 @@ def test_an_axis_that_is_not_named_or_negative(axis: int | None) -> None:
     assert found.model.graph[1].attributes["axis"].as_int() == 0
 
 
+@pytest.mark.parametrize(("perm", "axis"), [([0, 2, 1], 0), ([2, 0, 1], 1), ([1, 0, 2], 1)])
+def test_scales_of_blocks_move_too(perm: list[int], axis: int) -> None:
+    text = f"transpose(blocks(q), {perm})"
+    nodes = "Transpose Transpose DequantizeLinear"
+    found = rewrites(text, nodes, Q, QdqPropagation(), constants=STORED)
+    attributes = found.model.graph[2].attributes
+    assert (attributes["axis"].as_int(), attributes["block_size"].as_int()) == (axis, 2)
+
+
 STAYS = [
     # Read elsewhere, functions, operands, and casts.
     "(m := transpose(x, [1, 0]), quantized(m), Neg(m))[1:]",
@@ -208,7 +217,6 @@ STAYS = [
     # Axes that are joined from the first, mixed, in blocks, or cut.
     "reshape(dequantized(q, 0), [6, 4])",
     "reshape(dequantized(q, 1), [3, 2, 4])",
-    "transpose(blocks(q), [1, 0, 2])",
     "reshape(blocks(q), [2, 12])",
     "slice(dequantized(q, 1), [0, 1, 0], [2, 3, 4])",
     "expand(dequantized(q), [5, 2, 3, 4])",

@@ -8,7 +8,15 @@ from contextlib import nullcontext
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import is_known
-from hlo2onnx.ir.values import FLOATS, dtype_of, rank_of, shape_of, size_of, static_shape
+from hlo2onnx.ir.values import (
+    FLOATS,
+    dtype_of,
+    is_constant,
+    rank_of,
+    shape_of,
+    size_of,
+    static_shape,
+)
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import (
     RESHAPES,
@@ -59,7 +67,7 @@ class MatvecToVecmat(Rule):
     Vectors then stay rows from layer to layer: ONNX Runtime is as fast or, for n = 4096, twice as
     fast. Legal for any matrix. Done for a matrix that is transposed once: a constant without other
     readers, or a small one that is made outside of the loop with the product; and for a column that
-    was reshaped from a row.
+    was reshaped from a row. A constant may be stored in fewer bits.
     """
 
     name = "matvec-to-vecmat"
@@ -71,7 +79,8 @@ class MatvecToVecmat(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         matrix, column = operands(node)
         need(rank_of(matrix) == rank_of(column) == 2, "it is not a product of matrices", node)
-        is_own = matrix.const_value is not None and len(matrix.uses()) == 1
+        stored = source_of(matrix, "Cast", "DequantizeLinear") or matrix
+        is_own = is_constant(stored) and len(matrix.uses()) == 1
         outer = None if is_own else _graph_around(b, node, matrix)
         need(is_own or outer is not None, "the matrix is not constant, or others read it", matrix)
         rows, extent = shape_of(matrix)

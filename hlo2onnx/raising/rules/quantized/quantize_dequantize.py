@@ -192,8 +192,12 @@ class QdqPropagation(Rule):
         need(conversion.op_type == converts, "it is not next to a conversion", conversion)
         is_move = move.op_type in self.anchors - {"Gather", "QuantizeLinear"}
         need(is_move, "it does not only move elements", move)
-        axis = _moved_axis(move, conversion, inverse=stores)
         x, parameters = first(move if stores else conversion), conversion.inputs[1:]
+        if "block_size" in conversion.attributes:
+            need(move.op_type == "Transpose" and not stores, "it is quantized in blocks", move)
+            perm = list(move.attributes["perm"].as_ints())
+            parameters = tuple(y if y is None else b.transpose(y, perm) for y in parameters)
+        axis = _moved_axis(move, conversion, inverse=stores)
         if stores:
             return _same(b, move, _same(b, conversion, x, *parameters, axis=axis))
         return _same(b, conversion, _same(b, move, x), *parameters, axis=axis)
@@ -204,7 +208,8 @@ def _same(
 ) -> oir.Value:
     """The same node on another operand, of the type that this gives."""
     if like.op_type in ("DequantizeLinear", "QuantizeLinear"):
-        made = b.op(like.op_type, x, *others, axis=axis)
+        block = like.attributes["block_size"].as_int() if "block_size" in like.attributes else None
+        made = b.op(like.op_type, x, *others, axis=axis, block_size=block)
     else:
         types = [(dtype_of(x), shape_of(like.outputs[0]))]
         made = b.like(like, [x, *like.inputs[1:]], types)
@@ -215,7 +220,6 @@ def _moved_axis(move: oir.Node, conversion: oir.Node, inverse: bool) -> int | No
     """The quantized axis on the other side of the move; None for a single scale."""
     scale = conversion.inputs[1]
     assert scale is not None
-    need("block_size" not in conversion.attributes, "it is quantized in blocks", conversion)
     if rank_of(scale) == 0:
         return None
     shapes = [static_shape(x) for x in (first(move), move.outputs[0])]

@@ -9,10 +9,23 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.ranges import range_of_type
-from hlo2onnx.ir.values import dtype_of, is_constant, rank_of, shape_of, size_of, static_shape
+from hlo2onnx.ir.values import (
+    Shape,
+    dtype_of,
+    is_constant,
+    rank_of,
+    shape_of,
+    size_of,
+    static_shape,
+)
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import both_orders, first, maker_of
+from hlo2onnx.raising.match.views import (
+    both_orders,
+    first,
+    maker_of,
+    source_of,
+)
 
 T = oir.DataType
 
@@ -41,8 +54,8 @@ def moved_before_cast(node: oir.Node, cast: oir.Node, b: Rewriter) -> oir.Value:
 
 
 @dataclass(frozen=True)
-class _Product:
-    """(q - zero) * scale, of constants, in f32."""
+class ScaledIntegers:
+    """(q - zero) * scale, of constants, in f32. Their shapes broadcast to that of q."""
 
     q: oir.Value
     scale: oir.Value
@@ -70,32 +83,52 @@ class DequantizeWeights(Rule):
             has_kernel = b.target.supports_pair("DequantizeLinear", dtype_of(q), T.FLOAT, b.opset)
             need(has_kernel, "no kernel", q)
             need(shape_of(q) == shape_of(maker.outputs[0]), "a scale determines the shape", scale)
-            if node is maker:
-                return _per_axis(b, product)
-            return _blocked(b, product, node)
+            whole = needed(static_shape(node.outputs[0]), "its shape is dynamic", node)
+            repeated, dims = _before_repeat(scale)
+            if node is maker and repeated is not None:
+                zero = None if product.zero is None else _before_repeat(product.zero)[0]
+                need((zero is None) == (product.zero is None), "zero points in other blocks", q)
+                return dequantized_blocks(b, ScaledIntegers(q, repeated, zero), dims, whole)
+            need(is_constant(scale), "the scale is computed", scale)
+            return (
+                dequantized(b, product)
+                if node is maker
+                else dequantized_blocks(b, product, shape_of(q), whole)
+            )
         raise Refusal("no stored weight is scaled", node)
 
 
-def _products(node: oir.Node) -> Iterator[_Product]:
+def _before_repeat(value: oir.Value) -> tuple[oir.Value | None, Shape]:
+    """x and the shape of Expand(x) of Reshape(Expand(x)), as `jnp.repeat` makes it, for a constant
+    x that Casts may convert before and after; None if there is none."""
+    cast = maker_of(value, "Cast")
+    whole = source_of(value if cast is None else first(cast), "Reshape")
+    source = source_of(whole, "Expand")
+    if source is None or whole is None or not is_constant(source_of(source, "Cast") or source):
+        return None, ()
+    return source, shape_of(whole)
+
+
+def _products(node: oir.Node) -> Iterator[ScaledIntegers]:
     for value, scale in both_orders(node):
-        if not is_constant(scale) or dtype_of(scale) != T.FLOAT:
-            continue
-        zero, difference = None, maker_of(value, "Sub")
-        if difference is None and (cast := maker_of(value, "Cast")) is not None:
-            difference = maker_of(first(cast), "Sub")
-        if difference is not None:
-            value, zero = first(difference), difference.inputs[1]
-            if dtype_of(value) not in (T.FLOAT, T.INT32):
-                continue
-        cast = maker_of(value, "Cast")
-        q = None if cast is None else first(cast)
-        if (
-            q is not None
-            and is_constant(q)
-            and dtype_of(q) in _STORED
-            and (size_of(q) or 0) > SMALL_ELEMENTS
-        ):
-            yield _Product(q, scale, zero)
+        if dtype_of(scale) == T.FLOAT and (stored := stored_integers(value)) is not None:
+            yield ScaledIntegers(stored[0], scale, stored[1])
+
+
+def stored_integers(value: oir.Value) -> tuple[oir.Value, oir.Value | None] | None:
+    """q and zero of q - zero, of integers that f32 holds; None for other values."""
+    zero, difference = None, maker_of(value, "Sub")
+    if difference is None and (cast := maker_of(value, "Cast")) is not None:
+        difference = maker_of(first(cast), "Sub")
+    if difference is not None:
+        value, zero = first(difference), difference.inputs[1]
+        if dtype_of(value) not in (T.FLOAT, T.INT32):
+            return None
+    cast = maker_of(value, "Cast")
+    q = None if cast is None else first(cast)
+    if q is None or not is_constant(q) or dtype_of(q) not in _STORED:
+        return None
+    return (q, zero) if (size_of(q) or 0) > SMALL_ELEMENTS else None
 
 
 def zero_points(array: np.ndarray, stored: oir.DataType) -> np.ndarray:
@@ -110,7 +143,8 @@ def zero_points(array: np.ndarray, stored: oir.DataType) -> np.ndarray:
     return numbers.astype(np.int32).astype(stored.numpy())
 
 
-def _per_axis(b: Rewriter, product: _Product) -> oir.Value:
+def dequantized(b: Rewriter, product: ScaledIntegers) -> oir.Value:
+    """The product as DequantizeLinear, with scales along one axis or a single one."""
     q, dims = product.q, shape_of(product.scale)
     own = [axis - len(dims) for axis, dim in enumerate(dims) if dim != 1]
     need(len(own) <= 1, "scales along several axes", product.scale)
@@ -126,11 +160,18 @@ def _per_axis(b: Rewriter, product: _Product) -> oir.Value:
     return b.DequantizeLinear(q, scale, *([] if zero is None else [zero]), axis=axis)
 
 
-def _blocked(b: Rewriter, product: _Product, node: oir.Node) -> oir.Value:
-    q, dims, whole = product.q, static_shape(product.q), static_shape(node.outputs[0])
-    need(b.opset >= _BLOCKED_OPSET, "the opset has no blocks", node)
-    dims, whole = needed(dims, "its shape is dynamic", q), needed(whole, "no static shape", node)
-    need(len(dims) == len(whole) + 1, "no axis is split into blocks", node)
+def dequantized_blocks(
+    b: Rewriter, product: ScaledIntegers, parts: Shape, whole: tuple[int, ...]
+) -> oir.Value:
+    """The dequantized product.
+
+    Args:
+        parts: The shape of q in which the scales broadcast.
+        whole: The same with two axes joined.
+    """
+    q, dims = product.q, [dim for dim in parts if isinstance(dim, int)]
+    need(b.opset >= _BLOCKED_OPSET, "the opset has no blocks", q)
+    need(len(dims) == len(whole) + 1, "no axis is split into blocks", q)
     scales = (1,) * (len(dims) - rank_of(product.scale)) + shape_of(product.scale)
     places = [
         axis
@@ -155,7 +196,7 @@ def _blocked(b: Rewriter, product: _Product, node: oir.Node) -> oir.Value:
 
 def _zero(
     b: Rewriter,
-    product: _Product,
+    product: ScaledIntegers,
     placed: Callable[[np.ndarray], np.ndarray],
     shape: tuple[object, ...],
 ) -> oir.Value | None:
