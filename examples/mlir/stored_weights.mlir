@@ -1,54 +1,197 @@
-// jax 0.10.2, python 3.11
-module @jit_score attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
-  func.func public @main(%arg0: tensor<3xi32>) -> (tensor<3x24xf32> {jax.result_info = "result"}) {
-    %c = stablehlo.constant dense<"0x07F92306E3144734DABBDE0281F4BCD8CDE32661F47FC2215409BBAAD514A2EDF6230E17D6F83361AE62573311EC5E7F7F5D19AB002EA51C1E31ADD1E1AE7BDD13F15B4C258103273ADC69B4DA3603730ED0E4AEA02F2C61C77FEA76DFC9134E09DFB4B11C38F7C331B8D8238116DF06F9123EBC7E414B68464B0781F4BC8117E1C9C80E1347FF384B3E81421217141511ED9BFAD539F104D3E5FFB110FAC18124EBDBEF7FFD069873404B03401A2BF5A04382F0F3BC28F3E322E15B17E181AB54FCEA7F9DD3DB2DCDD184383EDB0D9CEC390660DF18F81700E9DC7FFDACE51CEC3829FAEDD7E3C43141CDD0B8D981D141EF2BE8580AED7FF0C30AFE35D2282AE108DA6CE0EBCFF00023E4F7BFDA7F30DEC6D6FF02E0C83E14F0F6E98105D2D5EA19D9D01619E013F60AD61C291513811BFDF1BF062BE5D07F8E6A12ADE2A1461DD1A31951F623E006E7198136ED1EE314BD4B95BF0F5C11F0A7F4FF6A27A07FE7C85EFDE90E363FA97F3CE8CCC208D7BE461FDE3F75A2CC513E1364A381B60B"> : tensor<24x16xi8>
-    %cst = stablehlo.constant dense<[0.0183073282, 0.0107595548, 0.0154351052, 0.014186101, 0.0173504706, 0.0133000584, 0.0177176464, 0.0112344399, 0.0186244398, 0.0188837238, 0.0143029606, 0.0153091727, 0.0129389893, 0.0241420213, 0.0244593453, 0.0200978275, 0.0216992721, 0.023118468, 0.029702954, 0.0096831005, 0.0118879722, 0.0159588903, 0.0157360751, 0.011646755]> : tensor<24xf32>
-    %cst_0 = stablehlo.constant dense<"0x4CBEF9BD7ABE1FBE81BEBC3D4B3EF6BD54BD15BE083EB63CCC3E8CBEBA3DE33DB9BD153EB8BE083FACBE6B3E90BE933EC5BD223D5A3C8D3EA5BD3EBF43BE3C3DE2BD453E823E17BDBFBEB13E8B3E99BD073FB3BD92BE20BD8A3E70BEFA3E66BE743E0B3E1EBD8A3EC0BEAE3E82BC0BBE403E883E453E003F8A3EA43E0ABEDA3C103E91BB9A3DDA3D583ED0BCB3BD54BE64BE963EADBC493EA6BEF8BE86BE933E893EAA3D4DBE06BD98BDB1BD20BF5CBE43BDC23E253DB33ECABD81BD7ABFED3D0C3EE23EF9BDC13C35BE97BE37BEB1BDAD3E113A4ABE113D5F3D2DBE923EF2BE5BBD2A3EABBEB93DA53EE83DD8BE3ABE9E3E993D22BBE23D393E35BE95BD123D0BBE09BDA63E78BEF73EF13EDBBE10BDAF3D43BE3EBE73BD3D3E03BEEA3E943DD2BCBA3E203EBD3DAABDE83E503E50BDCABEBF3D92BEDCBE8FBD903DA43E913D4E3E9DBEB9BBFE3C5D3EEE3C4E3E01BEB73DD43DA0BE343DA4BDF4BE753EB9BD5ABEC1BD0E3DC13E2ABDF23DB03E093E893EF4BD453E6DBC8A3E80BE48BEA23E49BDB8BD9F3C31BEAA3EA0BE1ABDB23DD6BC4DBE5EBEDA3D84BE253EC3BE0EBE153CA0BE273E98BB85BEC2BEC8BE513C94BEAFBE6DBD123F8E3D433E5A3D483EACBEDCBD863D93BB45BD2ABE84BD46BE1BBF99BEF43DC73EE83EC63C653E683E31BED9BEFD3BE2BEA4BD1C3EB6BE043C9F3EB93D063E683EDE3E1B3D9D3E83BC0CBEA13D1BBE13BE1CBE13BFD83CA2BEDCBCBA3E05BE0BBEAF3E0C3E7A3EB6BD403E30BE2DBE193E19BE443E193FD8BE41BE8F3E15BD953E81BEAA3D1ABD103DAA3D9CBE89BEB33E963DDA3C35BCB73D94BE80BEA73E1B3D5A3E1BBEB03EB13DF63D0C3E4CBEEFBE8ABED13EA63EB2BD9ABD853E2CBDA6BEA23EF43D21BFA0BD"> : tensor<16x20xbf16>
-    %cst_1 = stablehlo.constant dense<[1.434330e-02, 4.809570e-02, 1.519780e-02, -6.347650e-02, -1.159670e-02, 2.954100e-02, -2.685550e-02, -3.710940e-02, 1.250000e-01, -9.472650e-02, -3.491210e-02, -2.031250e-01, 5.419920e-02, 8.300780e-02, 5.493160e-02, 9.179680e-02, 4.418950e-02, 3.417970e-02, 4.736330e-02, -2.673340e-02]> : tensor<20xbf16>
-    %c_2 = stablehlo.constant dense<0> : tensor<i32>
-    %0 = stablehlo.broadcast_in_dim %c_2, dims = [] : (tensor<i32>) -> tensor<3xi32>
-    %1 = stablehlo.compare LT, %arg0, %0, SIGNED : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi1>
-    %c_3 = stablehlo.constant dense<24> : tensor<i32>
-    %2 = stablehlo.broadcast_in_dim %c_3, dims = [] : (tensor<i32>) -> tensor<3xi32>
-    %3 = stablehlo.add %arg0, %2 : tensor<3xi32>
-    %4 = stablehlo.select %1, %3, %arg0 : tensor<3xi1>, tensor<3xi32>
-    %5 = stablehlo.broadcast_in_dim %4, dims = [0] : (tensor<3xi32>) -> tensor<3x1xi32>
-    %6 = "stablehlo.gather"(%c, %5) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 16>}> : (tensor<24x16xi8>, tensor<3x1xi32>) -> tensor<3x16xi8>
-    %c_4 = stablehlo.constant dense<0> : tensor<i32>
-    %7 = stablehlo.broadcast_in_dim %c_4, dims = [] : (tensor<i32>) -> tensor<3xi32>
-    %8 = stablehlo.compare LT, %arg0, %7, SIGNED : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi1>
-    %c_5 = stablehlo.constant dense<24> : tensor<i32>
-    %9 = stablehlo.broadcast_in_dim %c_5, dims = [] : (tensor<i32>) -> tensor<3xi32>
-    %10 = stablehlo.add %arg0, %9 : tensor<3xi32>
-    %11 = stablehlo.select %8, %10, %arg0 : tensor<3xi1>, tensor<3xi32>
-    %12 = stablehlo.broadcast_in_dim %11, dims = [0] : (tensor<3xi32>) -> tensor<3x1xi32>
-    %13 = "stablehlo.gather"(%cst, %12) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>}> : (tensor<24xf32>, tensor<3x1xi32>) -> tensor<3xf32>
-    %14 = stablehlo.convert %6 : (tensor<3x16xi8>) -> tensor<3x16xf32>
-    %15 = stablehlo.broadcast_in_dim %13, dims = [0] : (tensor<3xf32>) -> tensor<3x1xf32>
-    %16 = stablehlo.broadcast_in_dim %15, dims = [0, 1] : (tensor<3x1xf32>) -> tensor<3x16xf32>
-    %17 = stablehlo.multiply %14, %16 : tensor<3x16xf32>
-    %18 = stablehlo.convert %cst_0 : (tensor<16x20xbf16>) -> tensor<16x20xf32>
-    %19 = stablehlo.dot_general %17, %18, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<3x16xf32>, tensor<16x20xf32>) -> tensor<3x20xf32>
-    %20 = stablehlo.convert %cst_1 : (tensor<20xbf16>) -> tensor<20xf32>
-    %21 = stablehlo.broadcast_in_dim %20, dims = [1] : (tensor<20xf32>) -> tensor<1x20xf32>
-    %22 = stablehlo.broadcast_in_dim %21, dims = [0, 1] : (tensor<1x20xf32>) -> tensor<3x20xf32>
-    %23 = stablehlo.add %19, %22 : tensor<3x20xf32>
-    %24 = call @relu(%23) : (tensor<3x20xf32>) -> tensor<3x20xf32>
-    %25 = stablehlo.transpose %18, dims = [1, 0] : (tensor<16x20xf32>) -> tensor<20x16xf32>
-    %26 = stablehlo.dot_general %24, %25, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<3x20xf32>, tensor<20x16xf32>) -> tensor<3x16xf32>
-    %27 = stablehlo.add %17, %26 : tensor<3x16xf32>
-    %28 = stablehlo.convert %c : (tensor<24x16xi8>) -> tensor<24x16xf32>
-    %29 = stablehlo.broadcast_in_dim %cst, dims = [0] : (tensor<24xf32>) -> tensor<24x1xf32>
-    %30 = stablehlo.broadcast_in_dim %29, dims = [0, 1] : (tensor<24x1xf32>) -> tensor<24x16xf32>
-    %31 = stablehlo.multiply %28, %30 : tensor<24x16xf32>
-    %32 = stablehlo.transpose %31, dims = [1, 0] : (tensor<24x16xf32>) -> tensor<16x24xf32>
-    %33 = stablehlo.dot_general %27, %32, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<3x16xf32>, tensor<16x24xf32>) -> tensor<3x24xf32>
-    return %33 : tensor<3x24xf32>
-  }
-  func.func private @relu(%arg0: tensor<3x20xf32>) -> tensor<3x20xf32> {
-    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
-    %0 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<3x20xf32>
-    %1 = stablehlo.maximum %arg0, %0 : tensor<3x20xf32>
-    return %1 : tensor<3x20xf32>
-  }
-}
+// jax 0.10.2, flax 0.12.8, equinox 0.13.8, python 3.11
+#loc = loc(unknown)
+#loc1 = loc("tokens")
+module @jit__lambda attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<3xi32> loc("tokens")) -> (tensor<3x24xf32> {jax.result_info = "result"}) {
+    %c = stablehlo.constant dense<"0x07F92306E3144734DABBDE0281F4BCD8CDE32661F47FC2215409BBAAD514A2EDF6230E17D6F83361AE62573311EC5E7F7F5D19AB002EA51C1E31ADD1E1AE7BDD13F15B4C258103273ADC69B4DA3603730ED0E4AEA02F2C61C77FEA76DFC9134E09DFB4B11C38F7C331B8D8238116DF06F9123EBC7E414B68464B0781F4BC8117E1C9C80E1347FF384B3E81421217141511ED9BFAD539F104D3E5FFB110FAC18124EBDBEF7FFD069873404B03401A2BF5A04382F0F3BC28F3E322E15B17E181AB54FCEA7F9DD3DB2DCDD184383EDB0D9CEC390660DF18F81700E9DC7FFDACE51CEC3829FAEDD7E3C43141CDD0B8D981D141EF2BE8580AED7FF0C30AFE35D2282AE108DA6CE0EBCFF00023E4F7BFDA7F30DEC6D6FF02E0C83E14F0F6E98105D2D5EA19D9D01619E013F60AD61C291513811BFDF1BF062BE5D07F8E6A12ADE2A1461DD1A31951F623E006E7198136ED1EE314BD4B95BF0F5C11F0A7F4FF6A27A07FE7C85EFDE90E363FA97F3CE8CCC208D7BE461FDE3F75A2CC513E1364A381B60B"> : tensor<24x16xi8> loc(#loc2)
+    %cst = stablehlo.constant dense<[0.0183073282, 0.0107595548, 0.0154351052, 0.014186101, 0.0173504706, 0.0133000584, 0.0177176464, 0.0112344399, 0.0186244398, 0.0188837238, 0.0143029606, 0.0153091727, 0.0129389893, 0.0241420213, 0.0244593453, 0.0200978275, 0.0216992721, 0.023118468, 0.029702954, 0.0096831005, 0.0118879722, 0.0159588903, 0.0157360751, 0.011646755]> : tensor<24xf32> loc(#loc2)
+    %cst_0 = stablehlo.constant dense<"0x4CBEF9BD7ABE1FBE81BEBC3D4B3EF6BD54BD15BE083EB63CCC3E8CBEBA3DE33DB9BD153EB8BE083FACBE6B3E90BE933EC5BD223D5A3C8D3EA5BD3EBF43BE3C3DE2BD453E823E17BDBFBEB13E8B3E99BD073FB3BD92BE20BD8A3E70BEFA3E66BE743E0B3E1EBD8A3EC0BEAE3E82BC0BBE403E883E453E003F8A3EA43E0ABEDA3C103E91BB9A3DDA3D583ED0BCB3BD54BE64BE963EADBC493EA6BEF8BE86BE933E893EAA3D4DBE06BD98BDB1BD20BF5CBE43BDC23E253DB33ECABD81BD7ABFED3D0C3EE23EF9BDC13C35BE97BE37BEB1BDAD3E113A4ABE113D5F3D2DBE923EF2BE5BBD2A3EABBEB93DA53EE83DD8BE3ABE9E3E993D22BBE23D393E35BE95BD123D0BBE09BDA63E78BEF73EF13EDBBE10BDAF3D43BE3EBE73BD3D3E03BEEA3E943DD2BCBA3E203EBD3DAABDE83E503E50BDCABEBF3D92BEDCBE8FBD903DA43E913D4E3E9DBEB9BBFE3C5D3EEE3C4E3E01BEB73DD43DA0BE343DA4BDF4BE753EB9BD5ABEC1BD0E3DC13E2ABDF23DB03E093E893EF4BD453E6DBC8A3E80BE48BEA23E49BDB8BD9F3C31BEAA3EA0BE1ABDB23DD6BC4DBE5EBEDA3D84BE253EC3BE0EBE153CA0BE273E98BB85BEC2BEC8BE513C94BEAFBE6DBD123F8E3D433E5A3D483EACBEDCBD863D93BB45BD2ABE84BD46BE1BBF99BEF43DC73EE83EC63C653E683E31BED9BEFD3BE2BEA4BD1C3EB6BE043C9F3EB93D063E683EDE3E1B3D9D3E83BC0CBEA13D1BBE13BE1CBE13BFD83CA2BEDCBCBA3E05BE0BBEAF3E0C3E7A3EB6BD403E30BE2DBE193E19BE443E193FD8BE41BE8F3E15BD953E81BEAA3D1ABD103DAA3D9CBE89BEB33E963DDA3C35BCB73D94BE80BEA73E1B3D5A3E1BBEB03EB13DF63D0C3E4CBEEFBE8ABED13EA63EB2BD9ABD853E2CBDA6BEA23EF43D21BFA0BD"> : tensor<16x20xbf16> loc(#loc2)
+    %cst_1 = stablehlo.constant dense<[1.434330e-02, 4.809570e-02, 1.519780e-02, -6.347650e-02, -1.159670e-02, 2.954100e-02, -2.685550e-02, -3.710940e-02, 1.250000e-01, -9.472650e-02, -3.491210e-02, -2.031250e-01, 5.419920e-02, 8.300780e-02, 5.493160e-02, 9.179680e-02, 4.418950e-02, 3.417970e-02, 4.736330e-02, -2.673340e-02]> : tensor<20xbf16> loc(#loc2)
+    %c_2 = stablehlo.constant dense<"0x030F0903070C0F0E0F000B0F0C0E0B0D0C0302090E0D0C0C020E020204090704010701030D05010F070F000F0E0203010A030E0C02030A070C090C06000F000E0E0E03040C01050D0E0C0B000E0200010F0E00000D020500060E020E010D0401030C0E0D0E0D0F00000E01040E00000100000B000D020F000D03030406000500010101020F0003050D090E0000000503000F0E0F0F090D0F0F0F020E0F020F010201010F03010D000C0C090D040E03000E04030A040B0F020F0403090F010E0F02010C010E0B090100000C0F0D0C0F0C0207020C0F090E01020C0105050D0D00090F0F0E0A0F0B020D0F0F03090F030F0C01020F0C0D0E0E0A0D000E00000407"> : tensor<1x16x16xi4> loc(#loc2)
+    %cst_3 = stablehlo.constant dense<[[0.104574651, 0.0888172462, 0.0522268526, 0.0684808567, 0.0660965294, 0.0561660901, 0.0403591357, 0.0883012712, 0.0756049678, 0.0645047352, 0.0672467127, 0.0563169867, 0.0909251645, 0.0648168698, 0.0620929338, 0.0787080079]]> : tensor<1x16xf32> loc(#loc2)
+    %c_4 = stablehlo.constant dense<"0x030C0900000B010E020E02090E000C040E040E0F04010101090E0B010D000000000E0D0E040203030A030A0F03040E00050C010F0D01030E02010906060E0E020E0B0300070201070F0B01050A0E01090C020F0B070A0D0F000E0000000009010B0A030C010D0D010B0202050E020503020107070D040300010205010203010104050301010B010D0B030F020D03000303000F0003030A020F040C030C000F0F0E000C03030E090E05030E040B0F01000E0902010A030001050C04030404020F070D0F0D000507010D0D0D040B020000060F040C0D090C010402020B0901040F0B0C0E050F0B0D0F010D0B0F0202020F090E010C010D0D0301070B0505090003"> : tensor<16x16xi4> loc(#loc2)
+    %cst_5 = stablehlo.constant dense<[0.0642280132, 0.0897188484, 0.101766251, 0.0797205716, 0.0687702373, 0.0563711226, 0.0492769517, 0.10266073, 0.0487913527, 0.0489377193, 0.0443504751, 0.0622569695, 0.0473868512, 0.106964387, 0.0849616304, 0.114190906]> : tensor<16xf32> loc(#loc2)
+    %c_6 = stablehlo.constant dense<0> : tensor<i32> loc(#loc2)
+    %0 = stablehlo.broadcast_in_dim %c_6, dims = [] : (tensor<i32>) -> tensor<3xi32> loc(#loc107)
+    %1 = stablehlo.compare LT, %arg0, %0, SIGNED : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi1> loc(#loc107)
+    %c_7 = stablehlo.constant dense<24> : tensor<i32> loc(#loc2)
+    %2 = stablehlo.broadcast_in_dim %c_7, dims = [] : (tensor<i32>) -> tensor<3xi32> loc(#loc108)
+    %3 = stablehlo.add %arg0, %2 : tensor<3xi32> loc(#loc108)
+    %4 = stablehlo.select %1, %3, %arg0 : tensor<3xi1>, tensor<3xi32> loc(#loc109)
+    %5 = stablehlo.broadcast_in_dim %4, dims = [0] : (tensor<3xi32>) -> tensor<3x1xi32> loc(#loc110)
+    %6 = "stablehlo.gather"(%c, %5) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 16>}> : (tensor<24x16xi8>, tensor<3x1xi32>) -> tensor<3x16xi8> loc(#loc111)
+    %c_8 = stablehlo.constant dense<0> : tensor<i32> loc(#loc2)
+    %7 = stablehlo.broadcast_in_dim %c_8, dims = [] : (tensor<i32>) -> tensor<3xi32> loc(#loc107)
+    %8 = stablehlo.compare LT, %arg0, %7, SIGNED : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi1> loc(#loc107)
+    %c_9 = stablehlo.constant dense<24> : tensor<i32> loc(#loc2)
+    %9 = stablehlo.broadcast_in_dim %c_9, dims = [] : (tensor<i32>) -> tensor<3xi32> loc(#loc108)
+    %10 = stablehlo.add %arg0, %9 : tensor<3xi32> loc(#loc108)
+    %11 = stablehlo.select %8, %10, %arg0 : tensor<3xi1>, tensor<3xi32> loc(#loc109)
+    %12 = stablehlo.broadcast_in_dim %11, dims = [0] : (tensor<3xi32>) -> tensor<3x1xi32> loc(#loc110)
+    %13 = "stablehlo.gather"(%cst, %12) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>}> : (tensor<24xf32>, tensor<3x1xi32>) -> tensor<3xf32> loc(#loc111)
+    %14 = stablehlo.convert %6 : (tensor<3x16xi8>) -> tensor<3x16xf32> loc(#loc112)
+    %15 = stablehlo.broadcast_in_dim %13, dims = [0] : (tensor<3xf32>) -> tensor<3x1xf32> loc(#loc113)
+    %16 = stablehlo.broadcast_in_dim %15, dims = [0, 1] : (tensor<3x1xf32>) -> tensor<3x16xf32> loc(#loc114)
+    %17 = stablehlo.multiply %14, %16 : tensor<3x16xf32> loc(#loc114)
+    %18 = stablehlo.convert %cst_0 : (tensor<16x20xbf16>) -> tensor<16x20xf32> loc(#loc84)
+    %19 = stablehlo.dot_general %17, %18, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<3x16xf32>, tensor<16x20xf32>) -> tensor<3x20xf32> loc(#loc85)
+    %20 = stablehlo.convert %cst_1 : (tensor<20xbf16>) -> tensor<20xf32> loc(#loc86)
+    %21 = stablehlo.broadcast_in_dim %20, dims = [1] : (tensor<20xf32>) -> tensor<1x20xf32> loc(#loc87)
+    %22 = stablehlo.broadcast_in_dim %21, dims = [0, 1] : (tensor<1x20xf32>) -> tensor<3x20xf32> loc(#loc88)
+    %23 = stablehlo.add %19, %22 : tensor<3x20xf32> loc(#loc88)
+    %24 = call @relu(%23) : (tensor<3x20xf32>) -> tensor<3x20xf32> loc(#loc89)
+    %25 = stablehlo.transpose %18, dims = [1, 0] : (tensor<16x20xf32>) -> tensor<20x16xf32> loc(#loc90)
+    %26 = stablehlo.dot_general %24, %25, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<3x20xf32>, tensor<20x16xf32>) -> tensor<3x16xf32> loc(#loc91)
+    %27 = stablehlo.add %17, %26 : tensor<3x16xf32> loc(#loc92)
+    %28 = stablehlo.convert %c_2 : (tensor<1x16x16xi4>) -> tensor<1x16x16xf32> loc(#loc115)
+    %29 = stablehlo.broadcast_in_dim %cst_3, dims = [0, 2] : (tensor<1x16xf32>) -> tensor<1x1x16xf32> loc(#loc116)
+    %30 = stablehlo.broadcast_in_dim %29, dims = [0, 1, 2] : (tensor<1x1x16xf32>) -> tensor<1x16x16xf32> loc(#loc117)
+    %31 = stablehlo.multiply %28, %30 : tensor<1x16x16xf32> loc(#loc117)
+    %32 = stablehlo.reshape %31 : (tensor<1x16x16xf32>) -> tensor<16x16xf32> loc(#loc118)
+    %33 = stablehlo.dot_general %27, %32, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<3x16xf32>, tensor<16x16xf32>) -> tensor<3x16xf32> loc(#loc119)
+    %34 = stablehlo.convert %c_4 : (tensor<16x16xi4>) -> tensor<16x16xf32> loc(#loc120)
+    %35 = stablehlo.dot_general %33, %34, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<3x16xf32>, tensor<16x16xf32>) -> tensor<3x16xf32> loc(#loc121)
+    %36 = stablehlo.broadcast_in_dim %cst_5, dims = [1] : (tensor<16xf32>) -> tensor<1x16xf32> loc(#loc122)
+    %37 = stablehlo.broadcast_in_dim %36, dims = [0, 1] : (tensor<1x16xf32>) -> tensor<3x16xf32> loc(#loc123)
+    %38 = stablehlo.multiply %35, %37 : tensor<3x16xf32> loc(#loc123)
+    %39 = stablehlo.add %27, %38 : tensor<3x16xf32> loc(#loc101)
+    %40 = stablehlo.convert %c : (tensor<24x16xi8>) -> tensor<24x16xf32> loc(#loc124)
+    %41 = stablehlo.broadcast_in_dim %cst, dims = [0] : (tensor<24xf32>) -> tensor<24x1xf32> loc(#loc125)
+    %42 = stablehlo.broadcast_in_dim %41, dims = [0, 1] : (tensor<24x1xf32>) -> tensor<24x16xf32> loc(#loc126)
+    %43 = stablehlo.multiply %40, %42 : tensor<24x16xf32> loc(#loc126)
+    %44 = stablehlo.transpose %43, dims = [1, 0] : (tensor<24x16xf32>) -> tensor<16x24xf32> loc(#loc105)
+    %45 = stablehlo.dot_general %39, %44, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<3x16xf32>, tensor<16x24xf32>) -> tensor<3x24xf32> loc(#loc106)
+    return %45 : tensor<3x24xf32> loc(#loc2)
+  } loc(#loc)
+  func.func private @relu(%arg0: tensor<3x20xf32> loc(unknown)) -> tensor<3x20xf32> {
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32> loc(#loc)
+    %0 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<3x20xf32> loc(#loc33)
+    %1 = stablehlo.maximum %arg0, %0 : tensor<3x20xf32> loc(#loc33)
+    return %1 : tensor<3x20xf32> loc(#loc)
+  } loc(#loc63)
+} loc(#loc)
+#loc2 = loc("jit(<lambda>)")
+#loc3 = loc("examples/stored_weights.py":34:27 to :39)
+#loc4 = loc("examples/stored_weights.py":34:20 to :86)
+#loc5 = loc("examples/stored_weights.py":73:26 to :47)
+#loc6 = loc("examples/stored_weights.py":18:11 to :45)
+#loc7 = loc("examples/stored_weights.py":34:8 to :87)
+#loc8 = loc("examples/stored_weights.py":18:48 to :71)
+#loc9 = loc("examples/stored_weights.py":18:11 to :71)
+#loc10 = loc("examples/stored_weights.py":36:13 to :44)
+#loc11 = loc("examples/stored_weights.py":37:28 to :34)
+#loc12 = loc("examples/stored_weights.py":37:37 to :70)
+#loc13 = loc("examples/stored_weights.py":37:28 to :70)
+#loc14 = loc("examples/stored_weights.py":37:16 to :71)
+#loc15 = loc("examples/stored_weights.py":37:74 to :78)
+#loc16 = loc("examples/stored_weights.py":37:16 to :78)
+#loc17 = loc("examples/stored_weights.py":37:12 to :78)
+#loc18 = loc("examples/stored_weights.py":23:13 to :49)
+#loc19 = loc("examples/stored_weights.py":38:44 to :68)
+#loc20 = loc("examples/stored_weights.py":23:52 to :75)
+#loc21 = loc("examples/stored_weights.py":23:13 to :75)
+#loc22 = loc("examples/stored_weights.py":24:15 to :46)
+#loc23 = loc("examples/stored_weights.py":24:11 to :46)
+#loc24 = loc("examples/stored_weights.py":29:16 to :52)
+#loc25 = loc("examples/stored_weights.py":38:16 to :69)
+#loc26 = loc("examples/stored_weights.py":29:12 to :52)
+#loc27 = loc("examples/stored_weights.py":29:11 to :70)
+#loc28 = loc("examples/stored_weights.py":38:12 to :69)
+#loc29 = loc("examples/stored_weights.py":39:15 to :47)
+#loc30 = loc("examples/stored_weights.py":39:15 to :49)
+#loc31 = loc("examples/stored_weights.py":39:11 to :49)
+#loc32 = loc("jit")
+#loc33 = loc("max")
+#loc34 = loc("score.<locals>.<dictcomp>"(#loc3))
+#loc35 = loc("score"(#loc4))
+#loc36 = loc("build.<locals>.<lambda>"(#loc5))
+#loc37 = loc("dequantized"(#loc6))
+#loc38 = loc("score"(#loc7))
+#loc39 = loc("dequantized"(#loc8))
+#loc40 = loc("dequantized"(#loc9))
+#loc41 = loc("score"(#loc10))
+#loc42 = loc("score"(#loc11))
+#loc43 = loc("score"(#loc12))
+#loc44 = loc("score"(#loc13))
+#loc45 = loc("score"(#loc14))
+#loc46 = loc("score"(#loc15))
+#loc47 = loc("score"(#loc16))
+#loc48 = loc("score"(#loc17))
+#loc49 = loc("mixed"(#loc18))
+#loc50 = loc("score"(#loc19))
+#loc51 = loc("mixed"(#loc20))
+#loc52 = loc("mixed"(#loc21))
+#loc53 = loc("mixed"(#loc22))
+#loc54 = loc("mixed"(#loc23))
+#loc55 = loc("rescaled"(#loc24))
+#loc56 = loc("score"(#loc25))
+#loc57 = loc("rescaled"(#loc26))
+#loc58 = loc("rescaled"(#loc27))
+#loc59 = loc("score"(#loc28))
+#loc60 = loc("score"(#loc29))
+#loc61 = loc("score"(#loc30))
+#loc62 = loc("score"(#loc31))
+#loc63 = loc("jit:"(#loc32))
+#loc64 = loc(callsite(#loc35 at #loc36))
+#loc65 = loc(callsite(#loc38 at #loc36))
+#loc66 = loc(callsite(#loc41 at #loc36))
+#loc67 = loc(callsite(#loc42 at #loc36))
+#loc68 = loc(callsite(#loc43 at #loc36))
+#loc69 = loc(callsite(#loc44 at #loc36))
+#loc70 = loc(callsite(#loc45 at #loc36))
+#loc71 = loc(callsite(#loc46 at #loc36))
+#loc72 = loc(callsite(#loc47 at #loc36))
+#loc73 = loc(callsite(#loc48 at #loc36))
+#loc74 = loc(callsite(#loc50 at #loc36))
+#loc75 = loc(callsite(#loc56 at #loc36))
+#loc76 = loc(callsite(#loc59 at #loc36))
+#loc77 = loc(callsite(#loc60 at #loc36))
+#loc78 = loc(callsite(#loc61 at #loc36))
+#loc79 = loc(callsite(#loc62 at #loc36))
+#loc80 = loc(callsite(#loc34 at #loc64))
+#loc81 = loc(callsite(#loc37 at #loc65))
+#loc82 = loc(callsite(#loc39 at #loc65))
+#loc83 = loc(callsite(#loc40 at #loc65))
+#loc84 = loc("jit(<lambda>)/convert_element_type"(#loc66))
+#loc85 = loc("jit(<lambda>)/dot_general"(#loc67))
+#loc86 = loc("jit(<lambda>)/convert_element_type"(#loc68))
+#loc87 = loc("jit(<lambda>)/broadcast_in_dim"(#loc69))
+#loc88 = loc("jit(<lambda>)/add"(#loc69))
+#loc89 = loc("jit(<lambda>)/jit(relu)"(#loc70))
+#loc90 = loc("jit(<lambda>)/transpose"(#loc71))
+#loc91 = loc("jit(<lambda>)/dot_general"(#loc72))
+#loc92 = loc("jit(<lambda>)/add"(#loc73))
+#loc93 = loc(callsite(#loc49 at #loc74))
+#loc94 = loc(callsite(#loc51 at #loc74))
+#loc95 = loc(callsite(#loc52 at #loc74))
+#loc96 = loc(callsite(#loc53 at #loc74))
+#loc97 = loc(callsite(#loc54 at #loc74))
+#loc98 = loc(callsite(#loc55 at #loc75))
+#loc99 = loc(callsite(#loc57 at #loc75))
+#loc100 = loc(callsite(#loc58 at #loc75))
+#loc101 = loc("jit(<lambda>)/add"(#loc76))
+#loc102 = loc(callsite(#loc37 at #loc77))
+#loc103 = loc(callsite(#loc39 at #loc77))
+#loc104 = loc(callsite(#loc40 at #loc77))
+#loc105 = loc("jit(<lambda>)/transpose"(#loc78))
+#loc106 = loc("jit(<lambda>)/dot_general"(#loc79))
+#loc107 = loc("jit(<lambda>)/lt"(#loc80))
+#loc108 = loc("jit(<lambda>)/add"(#loc80))
+#loc109 = loc("jit(<lambda>)/select_n"(#loc80))
+#loc110 = loc("jit(<lambda>)/broadcast_in_dim"(#loc80))
+#loc111 = loc("jit(<lambda>)/gather"(#loc80))
+#loc112 = loc("jit(<lambda>)/convert_element_type"(#loc81))
+#loc113 = loc("jit(<lambda>)/broadcast_in_dim"(#loc82))
+#loc114 = loc("jit(<lambda>)/mul"(#loc83))
+#loc115 = loc("jit(<lambda>)/convert_element_type"(#loc93))
+#loc116 = loc("jit(<lambda>)/broadcast_in_dim"(#loc94))
+#loc117 = loc("jit(<lambda>)/mul"(#loc95))
+#loc118 = loc("jit(<lambda>)/reshape"(#loc96))
+#loc119 = loc("jit(<lambda>)/dot_general"(#loc97))
+#loc120 = loc("jit(<lambda>)/convert_element_type"(#loc98))
+#loc121 = loc("jit(<lambda>)/dot_general"(#loc99))
+#loc122 = loc("jit(<lambda>)/broadcast_in_dim"(#loc100))
+#loc123 = loc("jit(<lambda>)/mul"(#loc100))
+#loc124 = loc("jit(<lambda>)/convert_element_type"(#loc102))
+#loc125 = loc("jit(<lambda>)/broadcast_in_dim"(#loc103))
+#loc126 = loc("jit(<lambda>)/mul"(#loc104))

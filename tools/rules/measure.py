@@ -24,7 +24,7 @@ from hlo2onnx.ir.traversal import subgraphs
 from tools.bench.timing import medians
 from tools.zoo.program import lowered
 
-OTHER_TARGETS = {"attention": "onnx", "rnn": "onnx"}
+OTHER_TARGETS = {"rnn": "onnx"}
 """Rules that do not fire for ONNX Runtime, and the target that they are measured for."""
 
 
