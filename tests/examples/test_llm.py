@@ -32,7 +32,7 @@ BATCHES = {
     "one length": [[10, 11, 12, 13, 14], [20, 21, 22, 23, 24]],
     "two lengths": [[5, 6, 7], [10, 11, 12, 13, 14]],
 }
-FREE = {"constraints": [f"s <= {LENGTH}"]}
+FREE = {"constraints": [f"s < {LENGTH}"]}
 KEYS = [np.asarray(jax.random.PRNGKey(seed)) for seed in range(4)]
 SCALES = np.where(np.arange(SIZES.vocab) == generate.STOP, np.float32(1.8), np.float32(1))
 WEIGHTS = {**PARAMS, "lm_head": PARAMS["lm_head"] * SCALES}
