@@ -1,6 +1,6 @@
 """Whole `generate` loops of the Llama as one model each: greedy, sampling and beam search.
 
-The cache has a fixed size and is updated in place. Prompts are padded on the left.
+The cache has a fixed size. Prompts are padded on the left.
 Run it: `python examples/llm/generate.py` writes greedy.onnx, sample.onnx and beam_search.onnx.
 """
 
@@ -146,5 +146,5 @@ if __name__ == "__main__":
             return function(sizes, partial(llama.transformer, sizes, params), *inputs, length=64)
 
         inputs = [llama.create_params(sizes), "int32[b, s]", "int32[b, s]", *more]
-        program = hlo2onnx.translate(whole, *inputs, bind=0, constraints=["s < 64"])
+        program = hlo2onnx.translate(whole, *inputs, bind=0, constraints=["s < 64"], opset=24)
         program.save(f"{function.__name__}.onnx")

@@ -1,4 +1,4 @@
-"""Whole `generate` loops of examples/llm: JAX's tokens, in one Loop with its caches in place."""
+"""Whole `generate` loops of examples/llm: JAX's tokens, in one Loop."""
 
 from __future__ import annotations
 
@@ -131,8 +131,11 @@ def test_other_sizes(name: str) -> None:
 
 @pytest.mark.parametrize("free", [False, True], ids=["static", "free"])
 @pytest.mark.parametrize("name", ["greedy", "sample", "beam_search"])
-def test_caches_are_written_in_place(name: str, free: bool) -> None:
-    """A ScatterND of the state itself, which nothing else reads; beams gather what it gives."""
+def test_caches_are_written_by_one_node(name: str, free: bool) -> None:
+    """A ScatterND of the state itself, which nothing else reads; beams gather what it gives.
+
+    ONNX Runtime copies the states of a Loop once in each trip.
+    """
     loop = loop_of(translated(name, free))
     caches = [state for state in body(loop).inputs[2:] if len(shape_of(state)) == 4]
     assert len(caches) == 2 * SIZES.layers
