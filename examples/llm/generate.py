@@ -146,5 +146,5 @@ if __name__ == "__main__":
             return function(sizes, partial(llama.transformer, sizes, params), *inputs, length=64)
 
         inputs = [llama.create_params(sizes), "int32[b, s]", "int32[b, s]", *more]
-        program = hlo2onnx.translate(whole, *inputs, bind=0, constraints=["s < 64"], opset=24)
+        program = hlo2onnx.translate(whole, *inputs, bind=0, constraints=["s <= 63"], opset=24)
         program.save(f"{function.__name__}.onnx")

@@ -32,7 +32,7 @@ BATCHES = {
     "one length": [[10, 11, 12, 13, 14], [20, 21, 22, 23, 24]],
     "two lengths": [[5, 6, 7], [10, 11, 12, 13, 14]],
 }
-FREE = {"constraints": [f"s < {LENGTH}"]}
+FREE = {"constraints": [f"s <= {LENGTH - 1}"]}
 KEYS = [np.asarray(jax.random.PRNGKey(seed)) for seed in range(4)]
 SCALES = np.where(np.arange(SIZES.vocab) == generate.STOP, np.float32(1.8), np.float32(1))
 WEIGHTS = {**PARAMS, "lm_head": PARAMS["lm_head"] * SCALES}
@@ -62,7 +62,7 @@ def in_jax(name: str) -> Callable[..., Any]:
 def translated(name: str, free: bool = False) -> hlo2onnx.OnnxProgram:
     ids = "int32[b, s]" if free else "int32[2, 5]"
     more = ["uint32[2]"] if name == "sample" else []
-    options: Any = FREE if free else {}
+    options: Any = {"opset": 24} | (FREE if free else {})
     return hlo2onnx.translate(whole(name), WEIGHTS, ids, ids, *more, bind=0, **options)
 
 
@@ -185,6 +185,16 @@ def test_nucleus_of_all_tokens() -> None:
     found = Counter(node.op_type for node in body(loop_of(program)))
     assert found["TopK"] == 1
     assert not found.keys() & {"Loop", "If"}
+
+
+def test_no_attention_without_a_kernel() -> None:
+    """Beams sort, which asks for opset 26; there ONNX Runtime would expand Attention."""
+    ids = "int32[2, 5]"
+    program = hlo2onnx.translate(whole("beam_search"), WEIGHTS, ids, ids, bind=0)
+    assert program.model.opset_imports[""] == 26
+    found = operators(program)
+    assert (found["Attention"], found["Softmax"]) == (0, 4)
+    same_tokens(program, "beam_search", *padded(BATCHES["two lengths"]))
 
 
 def test_prefill_and_donated_steps() -> None:
