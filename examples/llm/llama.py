@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ import numpy as np
 Params = dict[str, Any]
 Cache = tuple[jax.Array, jax.Array]
 """Keys and values of a layer, shape [batch, kv_heads, position, head_dim]."""
+
+Append = Callable[[jax.Array, jax.Array], jax.Array]
+"""Gives the keys or values of a cache with those of new tokens."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,10 @@ def seen(attention_mask: jax.Array, tokens: int) -> jax.Array:
     return (causal & (attention_mask[:, None, :] > 0))[:, None, None]
 
 
+def grow(past: jax.Array, new: jax.Array) -> jax.Array:
+    return jnp.concatenate([past, new], axis=2)
+
+
 def attention(
     config: Config,
     params: Params,
@@ -66,6 +73,7 @@ def attention(
     position_ids: jax.Array,
     mask: jax.Array,
     past: Cache,
+    append: Append,
 ) -> tuple[jax.Array, Cache]:
     batch, tokens, _ = x.shape
     kv, groups = config.kv_heads, config.heads // config.kv_heads
@@ -74,8 +82,8 @@ def attention(
     value = (x @ params["v_proj"]).reshape(batch, tokens, kv, config.head_dim)
     query = rotary(query, position_ids, config.rope_theta)
     key = rotary(key, position_ids, config.rope_theta)
-    keys = jnp.concatenate([past[0], key.swapaxes(1, 2)], axis=2)
-    values = jnp.concatenate([past[1], value.swapaxes(1, 2)], axis=2)
+    keys = append(past[0], key.swapaxes(1, 2))
+    values = append(past[1], value.swapaxes(1, 2))
     query = query.reshape(batch, tokens, kv, groups, config.head_dim)
     scores = jnp.einsum("bskgd,bktd->bkgst", query, keys) / math.sqrt(config.head_dim)
     weights = jax.nn.softmax(jnp.where(mask, scores, jnp.finfo(scores.dtype).min), axis=-1)
@@ -107,11 +115,24 @@ def step(
     Returns:
         Logits, f32[batch, tokens, vocab], and the new cache of each layer.
     """
-    x = params["embed_tokens"][input_ids]
-    mask, present = seen(attention_mask, input_ids.shape[1]), []
+    mask = seen(attention_mask, input_ids.shape[1])
+    return transformer(config, params, input_ids, position_ids, mask, past, grow)
+
+
+def transformer(
+    config: Config,
+    params: Params,
+    input_ids: jax.Array,
+    position_ids: jax.Array,
+    mask: jax.Array,
+    past: Sequence[Cache],
+    append: Append,
+) -> tuple[jax.Array, list[Cache]]:
+    """`step` for any mask [batch, 1, 1, token, key] and any way to append to a cache."""
+    x, present = params["embed_tokens"][input_ids], []
     for layer, cache in zip(params["layers"], past, strict=True):
         normed = rms_norm(layer["input_layernorm"], x, config.norm_eps)
-        mixed, cache = attention(config, layer, normed, position_ids, mask, cache)
+        mixed, cache = attention(config, layer, normed, position_ids, mask, cache, append)
         x = x + mixed
         x = x + mlp(layer, rms_norm(layer["post_attention_layernorm"], x, config.norm_eps))
         present.append(cache)

@@ -178,6 +178,9 @@ class Flags:
     """Attention is faster than the operators that it replaces, or the only form of them that the
     runtime fuses. ONNX Runtime on the CPU takes 0.5 to 0.9 of the time: 36 and 71 ms for 8 heads of
     64 features and 900 tokens, 26 and 46 µs for one query and 128 keys. OpenVINO takes longer."""
+    expands_attention: bool = False
+    """No kernel has Attention from opset 25 on: ONNX Runtime 1.32 expands it to 50 nodes. A step of
+    a beam search takes 1.4 times as long as with MatMul and Softmax."""
     caps_before_mask: bool = False
     """Attention caps the scores before it masks them. So does ONNX from 1.23 on; before, it masked
     them first."""

@@ -86,6 +86,7 @@ def test_softmax(axis: int, keepdims: int, dtype: str) -> None:
 FINITE = np.nan_to_num(EDGES, nan=0, posinf=np.inf, neginf=-np.inf)
 WINDOWS = np.ascontiguousarray(np.moveaxis(X, 0, 1))[None]
 RESHAPED = "(e := Exp(x - Reshape(ReduceMax(x, [3], keepdims=0), {dims})), e / total(e, 3))[1]"
+TOKEN = "(y := Reshape(x, [{dims}]), e := Exp(y - {maximum}), e / total(e, {axis}))[2]"
 SOFTMAXES: list[tuple[str, np.ndarray, str]] = [
     ("Neg(over(Exp(shifted(x, 2)), 2))", FINITE, "Softmax Neg"),
     # Without its axis the maximum of one row stands beside it.
@@ -93,6 +94,14 @@ SOFTMAXES: list[tuple[str, np.ndarray, str]] = [
     # As those of windows of one image, whose axis of extent 1 comes and goes.
     *((f"Neg({RESHAPED.format(dims=dims)})", WINDOWS, "Softmax Neg")
       for dims in ([4, 3, 1], [1, 4, 3, 1])),
+    # Of one token's logits, whose axis of extent 1 the maximum still has.
+    (TOKEN.format(dims="3, 5", maximum="ReduceMax(x, [2], keepdims=0)", axis=1),
+     X[:, None, 0], "Reshape Softmax"),
+    # Another axis of a square, and axes that the Reshape merges.
+    (TOKEN.format(dims="4, 4", maximum="ReduceMax(x, [0], keepdims=0)", axis=0),
+     X[0, :, :4, None], NOTHING),
+    (TOKEN.format(dims="4, 4", maximum="Reshape(ReduceMax(x, [1], keepdims=0), [4, 1])", axis=1),
+     X[:2, :, :2], NOTHING),
     ("over(Exp(shifted(x, 1)), 2)", X, NOTHING),
     ("over(Exp(shifted(x, 2)), 1)", X, NOTHING),
     # Of a square, a maximum over the last axis that lost it stands beside the first.

@@ -17,6 +17,9 @@ from hlo2onnx.raising.match.attention import Scores, Weights, attention_scores, 
 OPSET = 23
 """The first opset with the operator."""
 
+LAST_KERNEL = 24
+"""The last opset for which all runtimes with the operator have a kernel."""
+
 Dims = tuple[Dim, ...]
 
 
@@ -38,6 +41,8 @@ class Attention(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(b.target.flags.fuses_attention, "the target does not fuse attention", node)
+        is_expanded = b.target.flags.expands_attention and b.opset > LAST_KERNEL
+        need(not is_expanded, "the runtime has no kernel of Attention for the opset", node)
         dtype = dtype_of(node.outputs[0])
         is_known = dtype in FLOATS and b.opset >= OPSET and b.supports("Attention", dtype)
         need(is_known and b.supports("Attention.V", dtype), "no Attention for its type", node)

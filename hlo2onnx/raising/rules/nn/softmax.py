@@ -10,14 +10,16 @@ import onnx_ir as oir
 from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.reductions import keeps_axes, reduced_axes
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, long_axes, maker_of, source_of
 from hlo2onnx.raising.patterns import As, Bindings, Constant, Either, Name, Op, Pattern, Sum, match
 
 
 def reduction_of(value: oir.Value | None, op_type: str, *of: oir.Value) -> tuple[int, ...]:
     """The axes over which `value` is this reduction of one of some values.
 
-    The reduction, or a Reshape of it, must broadcast to that value element by element.
+    The reduction, or a Reshape of it, must broadcast to that value element by element. It may be
+    of what the value is a Reshape of, if that differs in axes of extent 1 alone:
+    `softmax(logits[:, -1])` of one token has its maximum there.
 
     Raises:
         Refusal: It is something else.
@@ -26,10 +28,15 @@ def reduction_of(value: oir.Value | None, op_type: str, *of: oir.Value) -> tuple
     while reduced is not None and (source := source_of(reduced, *RESHAPES)) is not None:
         reduced = source
     node = needed(maker_of(reduced, op_type), f"no {op_type}", value)
-    x = first(node)
-    need(x in of, f"the {op_type} is of another value", node)
-    axes = reduced_axes(node)
-    is_whole = reduced is value and (keeps_axes(node) or axes == tuple(range(len(axes))))
+    x, axes = first(node), reduced_axes(node)
+    viewed = next((y for y in of if y is x or source_of(y, *RESHAPES) is x), None)
+    viewed = needed(viewed, f"the {op_type} is of another value", node)
+    if viewed is not x:
+        places = long_axes(shape_of(x), shape_of(viewed))
+        places = needed(places, f"the {op_type} is of another shape", node)
+        x, axes = viewed, tuple(sorted(places[axis] for axis in axes if axis in places))
+    is_same = reduced is value and first(node) is x
+    is_whole = is_same and (keeps_axes(node) or axes == tuple(range(len(axes))))
     assert value is not None
     need(
         is_whole or _stands_beside(value, x, axes),
