@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from every_size import every_size
+from jax import lax
 
 Spelling = tuple[Callable[..., Any], tuple[str, ...]]
 attention = jax.nn.dot_product_attention
@@ -177,3 +178,37 @@ def test_projections_without_a_cache(causal: bool) -> None:
 
     nodes = every_size(program, "b, s, 8", "8, 24").report.nodes
     assert nodes["Attention"] == 1 and not nodes["Transpose"]
+
+
+def step(
+    q: jax.Array, k: jax.Array, v: jax.Array, keys: jax.Array, values: jax.Array, at: jax.Array
+) -> tuple[jax.Array, ...]:
+    """Queries of grouped heads, and a cache whose axes are those of JAX."""
+    keys, values = (
+        lax.dynamic_update_slice_in_dim(cache, new, at, 1)
+        for cache, new in ((keys, k), (values, v))
+    )
+    mask = jnp.arange(keys.shape[1]) <= at
+    return attention(q, keys, values, mask=mask[None, None, None]), keys, values
+
+
+@pytest.mark.parametrize("tokens", ["t", "9"])
+def test_a_cache_with_tokens_before_heads(tokens: str) -> None:
+    """A step turns its queries, and not the cache."""
+    specs = ("b, 1, 6, 4", *["b, 1, 2, 4"] * 2, *[f"b, {tokens}, 2, 4"] * 2, "int32[]")
+    program = every_size(step, *specs)
+    assert program.report.nodes["Attention"] == 1
+    turned = [n.inputs[0] for n in program.model.graph.all_nodes() if n.op_type == "Transpose"]
+    assert [tuple(x.shape or ())[1:] for x in turned if x] == [(2, 3, 4), (3, 2, 4)]
+
+
+def test_more_queries_than_keys() -> None:
+    """They stay as they are, and the keys get a Transpose."""
+
+    def program(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        return jnp.einsum("bhst,bthd->bhsd", jax.nn.softmax(jnp.einsum("bhsd,bthd->bhst", q, k)), v)
+
+    for queries, rank in (("8", 3), ("9", 4), ("s", 4)):
+        model = every_size(program, f"b, 2, {queries}, 4", *["b, 9, 2, 4"] * 2).model
+        (node,) = [n for n in model.graph.all_nodes() if n.op_type == "Attention"]
+        assert node.inputs[0] is not None and len(node.inputs[0].shape or ()) == rank
