@@ -40,9 +40,9 @@ class GroupedProduct(Rule):
         flat, matrices = operands(node)
         turned = needed(source_of(flat, *RESHAPES), "its operand is not reshaped", node)
         transpose = needed(maker_of(turned, "Transpose"), "its operand is not turned", turned)
-        is_flat = rank_of(flat) == rank_of(matrices) == 2 and rank_of(turned) == 3
-        perm = tuple(transpose.attributes["perm"].as_ints())
-        need(is_flat and perm == (1, 0, 2), "no groups are before the rows", transpose)
+        is_flat = rank_of(flat) == rank_of(matrices) == 2
+        perm = [*transpose.attributes["perm"].as_ints()]
+        need(is_flat and perm == [1, 0, 2], "no groups are before the rows", transpose)
         where = needed(maker_of(first(transpose), "Where"), "nothing masks the rows", transpose)
         mask, x, zero = operands(where)
         known = const_of(zero)
@@ -70,15 +70,10 @@ class GroupedProduct(Rule):
             axis=0,
         )
         matrices = b.reshape(matrices, (groups, features, columns))
-        products = [
-            b.op(
-                "MatMul",
-                part,
-                b.Gather(matrices, b.i64(group), axis=0),
-                types=[(dtype, (counts[group], columns))],
-            )
-            for group, part in enumerate(parts[:groups])
-        ]
+        products = []
+        for group, (part, count) in enumerate(zip(parts[:-1], counts, strict=False)):
+            matrix = b.Gather(matrices, b.i64(group), axis=0)
+            products.append(b.op("MatMul", part, matrix, types=[(dtype, (count, columns))]))
         shape = b.concat([rest, b.extents.vector((columns,))], axis=0)
         zeros = b.op("Expand", b.scalar_like(0, x), shape, types=[(dtype, (counts[-1], columns))])
         return b.op("Concat", *products, zeros, axis=0, types=[(dtype, (rows, columns))])
@@ -87,24 +82,22 @@ class GroupedProduct(Rule):
 def _ends(mask: oir.Value, groups: int) -> oir.Value:
     """Where the groups end, of a mask ends - sizes <= row < ends of (groups, rows, 1)."""
     both = needed(maker_of(mask, "And"), "the mask is not one of groups", mask)
-    for lower, upper in both_orders(both):
-        lowest, last = maker_of(lower, "LessOrEqual"), maker_of(upper, "Less")
+    for pair in both_orders(both):
+        lowest, last = maker_of(pair[0], "LessOrEqual"), maker_of(pair[1], "Less")
         if lowest is not None and last is not None:
-            break
-    else:
-        raise Refusal("the mask is not one of groups", both)
-    (starts, row), (other, ends) = operands(lowest), operands(last)
-    need(row is other and _counts(row), "it does not compare with the row", lowest)
-    are_columns = all(shape_of(x) == (groups, 1, 1) for x in (starts, ends))
-    need(are_columns, "the ends of groups have other axes", both)
-    starts, ends = unshaped(starts), unshaped(ends)
-    total = needed(maker_of(ends, "CumSum"), "the ends of groups are not a sum", both)
-    difference = maker_of(starts, "Sub")
-    is_start = difference is not None and operands(difference) == [ends, first(total)]
-    is_sum = not any(total.attributes.get_int(name, 0) for name in ("exclusive", "reverse"))
-    is_sum = is_sum and shape_of(ends) == (groups,)
-    need(is_start and is_sum, "groups do not follow each other", both)
-    return ends
+            (starts, row), (other, ends) = operands(lowest), operands(last)
+            need(row is other and _counts(row), "it does not compare with the row", lowest)
+            are_columns = shape_of(starts) == shape_of(ends) == (groups, 1, 1)
+            total = maker_of(unshaped(ends), "CumSum")
+            difference = maker_of(unshaped(starts), "Sub")
+            need(are_columns and total and difference, "the ends are not sums", both)
+            assert total is not None and difference is not None
+            is_start = operands(difference) == [total.outputs[0], first(total)]
+            names = ("exclusive", "reverse")
+            is_sum = not any(total.attributes.get_int(name, 0) for name in names)
+            need(is_start and is_sum, "groups do not follow each other", both)
+            return total.outputs[0]
+    raise Refusal("the mask is not one of groups", both)
 
 
 def _counts(row: oir.Value) -> bool:
