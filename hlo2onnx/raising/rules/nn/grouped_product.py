@@ -6,16 +6,8 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import const_number, const_of, dtype_of, rank_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import (
-    RESHAPES,
-    both_orders,
-    first,
-    maker_of,
-    operands,
-    source_of,
-    unshaped,
-)
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of, unshaped
 
 INT64 = oir.DataType.INT64
 
@@ -82,22 +74,19 @@ class GroupedProduct(Rule):
 def _ends(mask: oir.Value, groups: int) -> oir.Value:
     """Where the groups end, of a mask ends - sizes <= row < ends of (groups, rows, 1)."""
     both = needed(maker_of(mask, "And"), "the mask is not one of groups", mask)
-    for pair in both_orders(both):
-        lowest, last = maker_of(pair[0], "LessOrEqual"), maker_of(pair[1], "Less")
-        if lowest is not None and last is not None:
-            (starts, row), (other, ends) = operands(lowest), operands(last)
-            need(row is other and _counts(row), "it does not compare with the row", lowest)
-            are_columns = shape_of(starts) == shape_of(ends) == (groups, 1, 1)
-            total = maker_of(unshaped(ends), "CumSum")
-            difference = maker_of(unshaped(starts), "Sub")
-            need(are_columns and total and difference, "the ends are not sums", both)
-            assert total is not None and difference is not None
-            is_start = operands(difference) == [total.outputs[0], first(total)]
-            names = ("exclusive", "reverse")
-            is_sum = not any(total.attributes.get_int(name, 0) for name in names)
-            need(is_start and is_sum, "groups do not follow each other", both)
-            return total.outputs[0]
-    raise Refusal("the mask is not one of groups", both)
+    lowest, last = (x.producer() for x in operands(both))
+    is_range = lowest and lowest.op_type == "LessOrEqual" and last and last.op_type == "Less"
+    need(is_range, "the mask is not one of groups", both)
+    assert lowest is not None and last is not None
+    (starts, row), (other, ends) = operands(lowest), operands(last)
+    need(row is other and _counts(row), "it does not compare with the row", lowest)
+    are_columns = shape_of(starts) == shape_of(ends) == (groups, 1, 1)
+    total = needed(maker_of(unshaped(ends), "CumSum"), "the ends are not sums", both)
+    difference = needed(maker_of(unshaped(starts), "Sub"), "the starts are not ends", both)
+    is_start = operands(difference) == [total.outputs[0], first(total)]
+    is_sum = not any(total.attributes.get_int(name, 0) for name in ("exclusive", "reverse"))
+    need(are_columns and is_start and is_sum, "groups do not follow each other", both)
+    return total.outputs[0]
 
 
 def _counts(row: oir.Value) -> bool:
