@@ -55,8 +55,7 @@ class AttentionWithCache(Rule):
         keys, values = _tokens(k), _tokens(v)
         queries = _turned(q)
         if queries is None:
-            is_small = keys.concat is None and _is_smaller(q, k)
-            need(is_small, "the heads of the queries do not follow the tokens", q)
+            need(keys.concat is None and _is_smaller(q, k), "the queries have heads first", q)
             queries = b.transpose(q, _TURN)
         has_cache = keys.concat is not None
         need(has_cache == (values.concat is not None), "only one has a cache", node)

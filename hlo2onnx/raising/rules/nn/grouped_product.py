@@ -16,7 +16,7 @@ class GroupedProduct(Rule):
     """MatMul(Reshape(Transpose(Where(is in group, x, 0))), w) -> Concat(MatMul(x1, w1), ...)
 
     x1, ... are the rows of each group, a Split by the sizes. A row is multiplied with the matrix of
-    its group, and not with all: for 8 matrices of 512 x 1,024 and 256 rows, ONNX Runtime takes 0.1
+    its group, and not with all: for 8 matrices of 512 x 1,024 and 256 rows, it takes a quarter
     of the time. Legal for sizes that are not negative, as `ragged_dot` demands; the Split refuses
     others. NaN and infinity in the matrices of other groups no longer reach a row. Done for a fixed
     number of groups, of which a CumSum gives the ends: more than 4.
@@ -32,13 +32,12 @@ class GroupedProduct(Rule):
         flat, matrices = operands(node)
         turned = needed(source_of(flat, *RESHAPES), "its operand is not reshaped", node)
         transpose = needed(maker_of(turned, "Transpose"), "its operand is not turned", turned)
-        is_flat = rank_of(flat) == rank_of(matrices) == 2
-        perm = [*transpose.attributes["perm"].as_ints()]
-        need(is_flat and perm == [1, 0, 2], "no groups are before the rows", transpose)
+        is_turned = [*transpose.attributes["perm"].as_ints()] == [1, 0, 2]
+        is_turned = is_turned and rank_of(flat) == rank_of(matrices) == 2
+        need(is_turned, "no groups are before the rows", transpose)
         where = needed(maker_of(first(transpose), "Where"), "nothing masks the rows", transpose)
         mask, x, zero = operands(where)
-        known = const_of(zero)
-        need(known is not None and not known.any(), "masked rows are not 0", where)
+        need(const_number(zero) == 0, "masked rows are not 0", where)
         rows, groups, features = shape_of(turned)
         need(set(shape_of(x)[:-2]) <= {1}, "its rows differ from group to group", x)
         need(isinstance(groups, int), "its groups are not counted", where)
@@ -46,10 +45,9 @@ class GroupedProduct(Rule):
         dtype, columns = dtype_of(x), shape_of(matrices)[1]
         need(b.supports("Split", dtype), "the target has no Split of its type", node)
         need(not b.target.flags.narrows_i64, "the target has no 64-bit sizes", node)
-        ends = _ends(mask, groups)
         # Sizes whose sum is larger have no rows at the end.
         limit = b.extents.vector((rows,))
-        ends = b.Min(b.cast(ends, INT64), limit)
+        ends = b.Min(b.cast(_ends(mask, groups), INT64), limit)
         starts = b.concat([b.i64([0]), b.slice(ends, [0], [groups - 1])], axis=0)
         rest = b.Sub(limit, b.slice(ends, [groups - 1], [groups]))
         counts = [oir.SymbolicDim(None) for _ in range(groups + 1)]
@@ -77,7 +75,7 @@ def _ends(mask: oir.Value, groups: int) -> oir.Value:
     lowest, last = (x.producer() for x in operands(both))
     is_range = lowest and lowest.op_type == "LessOrEqual" and last and last.op_type == "Less"
     need(is_range, "the mask is not one of groups", both)
-    assert lowest is not None and last is not None
+    assert lowest and last
     (starts, row), (other, ends) = operands(lowest), operands(last)
     need(row is other and _counts(row), "it does not compare with the row", lowest)
     are_columns = shape_of(starts) == shape_of(ends) == (groups, 1, 1)
