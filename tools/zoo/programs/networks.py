@@ -145,3 +145,28 @@ def penzai_transformer() -> Built:
         return bound(named, token_positions=positions).unwrap("batch", "seq", "vocabulary")
 
     return apply, (variables, tokens(2, 6, bound=64))
+
+
+@program("flax")
+def nnx_mixture_of_experts() -> Built:
+    """Flax NNX: a layer of 8 experts, of which each token takes 2, by `jax.lax.ragged_dot`."""
+    from flax import nnx
+
+    class Experts(nnx.Module):
+        def __init__(self, width, hidden, experts, rngs):
+            self.router = nnx.Linear(width, experts, use_bias=False, rngs=rngs)
+            up, down = (experts, width, hidden), (experts, hidden, width)
+            self.up = nnx.Param(0.1 * rngs.params.normal(up))
+            self.down = nnx.Param(0.1 * rngs.params.normal(down))
+
+        def __call__(self, x):
+            gates, chosen = jax.lax.top_k(nnx.softmax(self.router(x)), 2)
+            order = jnp.argsort(chosen.reshape(-1))
+            sizes = jnp.bincount(chosen.reshape(-1), length=8)
+            hidden = nnx.silu(jax.lax.ragged_dot(x[order // 2], self.up[...], sizes))
+            found = jax.lax.ragged_dot(hidden, self.down[...], sizes)
+            found = found[jnp.argsort(order)].reshape(-1, 2, x.shape[-1])
+            return x + (found * gates[..., None]).sum(1)
+
+    model = Experts(32, 64, 8, nnx.Rngs(0))
+    return lambda x: model(x), (normal(24, 32),)
