@@ -7,7 +7,15 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import const_number, const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of, unshaped
+from hlo2onnx.raising.match.views import (
+    RESHAPES,
+    first,
+    maker_of,
+    operands,
+    ranges_of,
+    source_of,
+    unshaped,
+)
 
 INT64 = oir.DataType.INT64
 
@@ -80,11 +88,22 @@ def _ends(mask: oir.Value, groups: int) -> oir.Value:
     need(row is other and _counts(row), "it does not compare with the row", lowest)
     are_columns = shape_of(starts) == shape_of(ends) == (groups, 1, 1)
     total = needed(maker_of(unshaped(ends), "CumSum"), "the ends are not sums", both)
-    difference = needed(maker_of(unshaped(starts), "Sub"), "the starts are not ends", both)
-    is_start = operands(difference) == [total.outputs[0], first(total)]
+    is_start = _are_starts(unshaped(starts), total, groups)
     is_sum = not any(total.attributes.get_int(name, 0) for name in ("exclusive", "reverse"))
     need(are_columns and is_start and is_sum, "groups do not follow each other", both)
     return total.outputs[0]
+
+
+def _are_starts(starts: oir.Value, total: oir.Node, groups: int) -> bool:
+    """Whether a vector is the ends less the sizes, or 0 and the ends but the last."""
+    node = maker_of(starts, "Sub", "Concat")
+    if node is None or node.op_type == "Sub":
+        return node is not None and operands(node) == [total.outputs[0], first(total)]
+    zero, cut = const_of(first(node)), maker_of(operands(node)[-1], "Slice")
+    is_zero = zero is not None and zero.size == 1 and not zero.any() and len(node.inputs) == 2
+    if cut is None or first(cut) is not total.outputs[0]:
+        return False
+    return is_zero and ranges_of(cut) == {0: range(groups - 1)}
 
 
 def _counts(row: oir.Value) -> bool:
