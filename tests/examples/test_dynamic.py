@@ -88,4 +88,5 @@ def test_dimensions_stay_free(example: Example) -> None:
     for value in program.model.graph.outputs:
         assert any(not isinstance(dim, int) for dim in value.shape)
     count, usual = (sum(item.report.nodes.values()) for item in (program, static))
-    assert count <= math.ceil(1.1 * usual)
+    # With fixed sizes a causal mask is a flag of Attention, with free ones it is computed.
+    assert count <= math.ceil((1.2 if example.name == "decoder" else 1.1) * usual)

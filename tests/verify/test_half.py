@@ -29,7 +29,8 @@ def block(x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def translated(dtype: Any) -> hlo2onnx.OnnxProgram:
     x = np.random.default_rng(1).normal(size=(8, 32)).astype(dtype)
-    return hlo2onnx.translate(jax.jit(block), x, half="fast")
+    # Faults are planted in its Softmax.
+    return hlo2onnx.translate(jax.jit(block), x, half="fast", without="attention")
 
 
 @pytest.mark.parametrize("dtype", HALF)

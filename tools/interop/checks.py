@@ -172,7 +172,7 @@ TOOLS = {
         Tool("onnx.version_converter", "onnx", _convert_version, 0),
         Tool("onnx.reference", "onnx", _reference, 1e-3,
              "beam_search diffusion euler_2d fori_loop game_of_life kdv navier_stokes rk4 sod"
-             " sod_f64"),
+             " sod_f64 stored_weights"),
         Tool("onnxslim", "onnxslim", _made_by("onnxslim", "slim"), 1e-3),
         Tool("onnxsim", "onnxsim", _made_by("onnxsim", "simplify"), 1e-3),
         Tool("onnxconverter_common.float16", "onnxconverter-common",
@@ -182,7 +182,8 @@ TOOLS = {
         Tool("onnxruntime.transformers.float16", "onnxruntime",
              _half("onnxruntime.transformers"), None,
              "beam_search embedding euler_2d graph_network histogram knn segments sod train_step"),
-        Tool("onnxruntime.quantization", "onnxruntime", _quantize, None, "cnn train_step"),
+        Tool("onnxruntime.quantization", "onnxruntime", _quantize, None,
+             "cnn decoder gpt2_decode gpt2_prefill train_step vit"),
     )
 }  # fmt: skip
 

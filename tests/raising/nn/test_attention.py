@@ -287,6 +287,18 @@ def test_a_transposed_product(perm: tuple[int, ...], is_right: bool) -> None:
         rewritten(build, x)
 
 
+def test_vectors() -> None:
+    """A product with a vector has no axes of rows and columns."""
+
+    def build(b: GraphBuilder, q: oir.Value, k: oir.Value, v: oir.Value) -> oir.Value:
+        return b.MatMul(b.Softmax(b.MatMul(q, k), axis=-1), v)  # type: ignore[no-any-return]
+
+    x = {"q": normal(D), "k": normal(D, L), "v": normal(L, E)}
+    assert not fires(build, x, Attention(), target=FUSING)
+    x = {"q": normal(S, D), "k": normal(D, L), "v": normal(L)}
+    assert not fires(build, x, Attention(), target=FUSING)
+
+
 def test_a_mask_with_more_rows() -> None:
     one = {**INPUTS, "q": normal(B, H, 1, D)}
     added = of(masked=lambda b, s: b.Add(s, b.const(normal(S, L))))

@@ -13,6 +13,7 @@ from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import FLOATS, Dim, const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.attention import Scores, Weights, attention_scores, attention_weights
+from hlo2onnx.raising.match.views import operands
 
 OPSET = 23
 """The first opset with the operator."""
@@ -49,6 +50,8 @@ class Attention(Rule):
         weights = attention_weights(node)
         found = attention_scores(weights, b)
         need(dtype_of(found.q) == dtype, "the scores have another type", node)
+        ranks = [rank_of(x) for x in (found.q, found.kt, *operands(node))]
+        need(min(ranks) > 1, "a factor is a vector", node)
         return _applied(b, found, weights)
 
 
