@@ -59,6 +59,9 @@ class AttentionWithCache(Rule):
             queries = b.transpose(q, _TURN)
         has_cache = keys.concat is not None
         need(has_cache == (values.concat is not None), "only one has a cache", node)
+        concats = [x.concat for x in (keys, values) if x.concat is not None]
+        is_here = all(concat.graph is node.graph for concat in concats)
+        need(is_here, "the cache is made outside of the body", node)
         is_causal = node.attributes.get_int("is_causal", 0)
         need(not (has_cache and is_causal), "its mask counts keys", node)
         need(k is not v, "the keys are the values", node)
