@@ -167,7 +167,7 @@ TOOLS = {
     tool.name: tool
     for tool in (
         Tool("onnx.utils.extract_model", "onnx", _extract, 0,
-             "diffusion kalman kalman_smoother pca"),
+             "captured diffusion gaussian_process kalman kalman_smoother pca"),
         Tool("onnx.compose", "onnx", _compose, 0),
         Tool("onnx.version_converter", "onnx", _convert_version, 0),
         Tool("onnx.reference", "onnx", _reference, 1e-3,
@@ -177,7 +177,7 @@ TOOLS = {
         Tool("onnxsim", "onnxsim", _made_by("onnxsim", "simplify"), 1e-3),
         Tool("onnxconverter_common.float16", "onnxconverter-common",
              _half("onnxconverter_common"), None,
-             "beam_search char_rnn diffusion embedding euler_2d gpt2_decode graph_network histogram"
+             "beam_search char_rnn diffusion embedding gpt2_decode graph_network histogram"
              " int8_mlp kalman_smoother knn segments stored_weights switch train_step vae"),
         Tool("onnxruntime.transformers.float16", "onnxruntime",
              _half("onnxruntime.transformers"), None,
