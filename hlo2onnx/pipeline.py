@@ -46,6 +46,7 @@ from hlo2onnx.report import Report, WeightSizes, begin_stage
 from hlo2onnx.runtime.metadata import describe_model
 from hlo2onnx.runtime.paths import output_folder, writing
 from hlo2onnx.targets import Target, load_target
+from hlo2onnx.targets.estimate import call_seconds
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.legalize.opsets import oldest_opset
 from hlo2onnx.targets.threads import is_for_one_thread
@@ -76,6 +77,7 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         advice = one_thread() if is_for_one_thread(model, run.target.costs) else {}
         model.metadata_props.update({**advice, **options.metadata})
         run.dump.model("legalize", model)
+    report.call_seconds = call_seconds(model.graph, run.target.costs)
     for graph in each_graph(model):
         report.nodes.update(node.op_type for node in all_nodes(graph))
     _LOG.debug("translated %s: %s", source, report)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import onnx_ir as oir
 
@@ -14,15 +13,19 @@ from hlo2onnx.ir.loop_facts import exact_trips
 from hlo2onnx.ir.op_families import LOOPS
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.lowering.context import Expansion
+from hlo2onnx.report import duration
 from hlo2onnx.targets.costs import Costs
+from hlo2onnx.targets.estimate import Work, work_of
 
 _LOOP_NODES = 20_000
-"""Nodes that a loop runs, over all trips, from which it is reported. They take 40 ms."""
+"""Nodes that a loop runs, over all trips, from which it is reported. They take 10 ms to start."""
 _TRIP_BYTES = 1 << 28
 """Bytes that one operator copies in a loop, over all trips, from which it is reported."""
-_FREE = ("Constant", "Identity")
 _SCATTERS = ("ScatterElements", "ScatterND", "TensorScatter")
-_SHORTER = "use fewer trips, or compute with whole arrays: jax.vmap instead of jax.lax.scan"
+_SHORTER = (
+    "use fewer trips, or compute with whole arrays: jax.vmap instead of jax.lax.scan. Some runtimes"
+    " run small loops faster: see docs/speed.md"
+)
 
 
 @dataclass(frozen=True)
@@ -47,18 +50,6 @@ class SlowPart:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.why}\n  where  {self.where}\n  next   {self.next}"
-
-
-class _Runs(NamedTuple):
-    """How many nodes run.
-
-    Attributes:
-        nodes: The count, with one trip of each loop whose trips are unknown.
-        is_known: Whether there is no such loop.
-    """
-
-    nodes: int
-    is_known: bool
 
 
 def slow_parts(model: oir.Model, costs: Costs, expansions: Sequence[Expansion]) -> list[SlowPart]:
@@ -101,41 +92,20 @@ def _loops(node: oir.Node, costs: Costs, scopes: tuple[str, ...]) -> Iterator[Sl
                 yield from _loops(inner, costs, scopes)
         return
     (body,) = subgraphs(node)
-    trips, trip = exact_trips(node), _runs(body)
-    total = trip.nodes * (1 if trips is None else trips)
-    is_known = trips is not None and trip.is_known
-    if is_known and total < _LOOP_NODES:
+    trips, trip = exact_trips(node), work_of(body, costs)
+    total = Work().then(trip, 1 if trips is None else trips)
+    is_known = trips is not None and trip.has_known_trips
+    if is_known and total.nodes < _LOOP_NODES:
         return
     if trips is None:
         why = f"the count of its trips depends on data; {trip.nodes:,} nodes run in each"
-    elif trip.is_known:
-        why = f"{trips:,} trips of {trip.nodes:,} nodes: {total:,} nodes run"
+    elif trip.has_known_trips:
+        why = f"{trips:,} trips of {trip.nodes:,} nodes: {total.nodes:,} nodes run"
     else:
         why = f"{trips:,} trips of {trip.nodes:,} nodes and an inner loop that depends on data"
-    yield SlowPart(
-        "loop", why + _time(total, is_known, costs), _where(node), _SHORTER, trips, total
-    )
-
-
-def _time(nodes: int, is_known: bool, costs: Costs) -> str:
-    seconds = nodes * costs.node_nanoseconds * 1e-9
-    if not seconds or not is_known:
-        return ""
-    text = f"{seconds:.0f} s" if seconds >= 10 else f"{seconds * 1000:,.0f} ms"
-    return f", about {text} on small tensors"
-
-
-def _runs(graph: oir.Graph) -> _Runs:
-    """How many nodes a run of a graph runs; of branches, those of the longest."""
-    nodes, is_known = 0, True
-    for node in graph:
-        if node.op_type in _FREE:
-            continue
-        most = max(map(_runs, subgraphs(node)), default=_Runs(0, True))
-        trips = exact_trips(node) if node.op_type in LOOPS else 1
-        nodes += 1 + most.nodes * (1 if trips is None else trips)
-        is_known = is_known and most.is_known and trips is not None
-    return _Runs(nodes, is_known)
+    if is_known and total.has_known_sizes and total.nanoseconds:
+        why += f", about {duration(total.nanoseconds * 1e-9)} on one core"
+    yield SlowPart("loop", why, _where(node), _SHORTER, trips, total.nodes)
 
 
 # -- copies ---------------------------------------------------------------------------------------

@@ -15,6 +15,20 @@ class Costs:
     times below were measured there. A table gives whole numbers that are not negative.
     """
 
+    # -- time on one core, for estimates ----------------------------------------------------------
+
+    node_nanoseconds: float = 0
+    """Time that a node takes to start. 0: the times are unknown. All five are fitted to the
+    examples and the zoo: docs/speed.md shows how well."""
+    element_picoseconds: float = 0
+    """Time that arithmetic or a copy takes for an element."""
+    function_picoseconds: float = 0
+    """Time that a quotient or a function such as Exp takes for an element."""
+    moved_picoseconds: float = 0
+    """Time for an element that is gathered, scattered, chosen or transposed."""
+    product_picoseconds: float = 0
+    """Time of a multiplication in a product of matrices."""
+
     # -- nodes ------------------------------------------------------------------------------------
 
     small_elements: float = 2048
@@ -74,9 +88,6 @@ class Costs:
     batched_row_bytes: float = math.inf
     """Largest row that is computed for all trips at once. The work of a trip with larger rows
     takes many times as long as its nodes take to start."""
-    node_nanoseconds: float = 0
-    """Time that a node on small tensors takes in a loop: 1,000 to 2,500 on one core. 0: unknown."""
-
     # -- one operator in place of several ---------------------------------------------------------
 
     padded_elements: float = math.inf

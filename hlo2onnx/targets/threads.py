@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import math
-
 import onnx_ir as oir
 
 from hlo2onnx.ir.functions import each_graph
 from hlo2onnx.ir.op_families import ELEMENTWISE, LOOPS, REDUCTIONS, RESHAPES
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.targets.costs import Costs
+from hlo2onnx.targets.work import READS_PART, elements, multiplications
 
 _FREE = RESHAPES | LOOPS | {"Constant", "If", "Shape", "Size"}
 """No work for each element, or nodes in a body, which are judged on their own."""
 
-_READS_PART = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
-"""The work depends on the result alone."""
-
-_LIGHT = (ELEMENTWISE | REDUCTIONS | _READS_PART) | {
+_LIGHT = (ELEMENTWISE | REDUCTIONS | READS_PART) | {
     "ArgMax", "ArgMin", "CastLike", "Concat", "ConstantOfShape", "CumSum", "DequantizeLinear",
     "Expand", "Identity", "LayerNormalization", "LogSoftmax", "OneHot", "Pad", "QuantizeLinear",
     "RMSNormalization", "Range", "ScatterElements", "ScatterND", "Softmax", "Split", "Tile",
     "Transpose", "Trilu",
 }  # fmt: skip
 """Little work for each element."""
+
+_PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
+"""Operators for which it was measured how large they must be for another thread."""
 
 
 def is_for_one_thread(model: oir.Model, costs: Costs) -> bool:
@@ -40,32 +39,7 @@ def is_for_one_thread(model: oir.Model, costs: Costs) -> bool:
 def _may_use_threads(node: oir.Node, costs: Costs) -> bool:
     if not node.domain and node.op_type in _FREE:
         return False
-    values = [x for x in (*node.inputs, *node.outputs) if x is not None and x.name]
     if not node.domain and node.op_type in _LIGHT:
-        counted = node.outputs if node.op_type in _READS_PART else values
-        return max(map(_size, counted), default=0) >= costs.threaded_elements
-    return _products(node) >= costs.threaded_products
-
-
-def _products(node: oir.Node) -> float:
-    """Multiplications of a product of matrices or a convolution, or a few more; otherwise inf."""
-    if node.domain or node.op_type not in ("Conv", "Gemm", "MatMul"):
-        return math.inf
-    left, right, result = node.inputs[0], node.inputs[1], _size(node.outputs[0])
-    if left is None or right is None or math.inf in (_size(left), _size(right), result):
-        return math.inf
-    if node.op_type == "Conv":
-        return result * _size(right) / max(1, _extents(right)[0])
-    return result * max(_extents(left)[-2:], default=1)
-
-
-def _extents(value: oir.Value) -> list[int]:
-    return [dim for dim in value.shape or () if isinstance(dim, int)]
-
-
-def _size(value: oir.Value) -> float:
-    """The number of elements; inf if it is not known."""
-    extents = _extents(value)
-    if value.shape is None or len(extents) < len(value.shape):
-        return math.inf
-    return math.prod(extents)
+        return elements(node) >= costs.threaded_elements
+    count = multiplications(node) if node.op_type in _PRODUCTS else None
+    return count is None or count >= costs.threaded_products

@@ -62,14 +62,17 @@ def test_a_process_that_does_not_end_is_ended(tmp_path: Path) -> None:
 
 def test_the_page_keeps_earlier_results(tmp_path: Path) -> None:
     load_all()
-    first = Result("pgx_go", "1.0", "0.12", "done", True, "", 5, 1.0, 0.0, 2e-3, 1e-3)
+    first = Result("pgx_go", "1.0", "0.12", "done", True, "", 5, 1.0, 0.0, 2e-3, 1e-3, 3e-3)
     write_page([first, Result("pgx_chess", stage="verify", error="ORT says\nno")], tmp_path)
     write_page(
         [Result("brax_reacher_spring", "2", "0.12", "done", True, ort=1e-3, xla=1e-3)], tmp_path
     )
-    write_page([Result("pgx_go", "1.0", "0.12", "done", True, seconds=3.25)], tmp_path)
+    again = Result("pgx_go", "1.0", "0.12", "done", True, seconds=3.25, estimate=3e-3)
+    write_page([again], tmp_path)
     text = (tmp_path / "zoo.md").read_text()
     assert "2 of 3 programs are right, of 2 packages" in text
     assert "| pgx | 1.0 | 0.12 |" in text
-    assert "| 3.25 | 0.0e+00 | 2.000 | 1.000 | 2.00 |" in text
+    assert "| 3.25 | 0.0e+00 | 2.000 | 3.000 | 1.000 | 2.00 |" in text
+    assert "1 of 1 estimates" in text
+    assert "<title>pgx_go</title>" in (tmp_path / "images" / "estimates.svg").read_text()
     assert "* `pgx_chess`: verify: ORT says\n" in text

@@ -13,6 +13,7 @@ from tools import ROOT
 from tools import write_page as write_text
 from tools.zoo.environments import LEFT_OUT
 from tools.zoo.program import Program, load_all
+from tools.zoo.scatter import write_picture
 from tools.zoo.worker import Result
 
 DOCS = ROOT / "docs"
@@ -23,9 +24,12 @@ Medians on {cores} cores, onnxruntime {onnxruntime}.
 
 {right} of {all} programs are right, of {packages} packages.
 
-| package | version | jaxlib | program | nodes | translation s | error | ORT ms | XLA ms | \
-ORT / XLA |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+{near} of {estimated} estimates of the report (*estimate*, one core) are between half and twice the
+time: ![estimated and measured times](images/estimates.svg)
+
+| package | version | jaxlib | program | nodes | translation s | error | ORT ms | estimate ms | \
+XLA ms | ORT / XLA |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -43,6 +47,7 @@ def write_page(results: Iterable[Result], folder: Path = DOCS) -> None:
     path.write_text(json.dumps(known, indent=1) + "\n")
     rows = [Result(**item) for item in known.values()]
     write_text(folder / "zoo.md", page(rows, programs))
+    write_picture(rows, folder)
 
 
 def page(rows: list[Result], programs: dict[str, Program]) -> str:
@@ -54,6 +59,8 @@ def page(rows: list[Result], programs: dict[str, Program]) -> str:
         right=sum(row.ok for row in rows),
         all=len(rows),
         packages=len({programs[row.name].package for row in rows}),
+        near=sum(0.5 <= row.estimate / row.ort <= 2 for row in rows if row.ort),
+        estimated=sum(bool(row.ort and row.estimate) for row in rows),
     )
     text += "".join(_row(row, programs[row.name]) for row in rows)
     wider = [item for item in map(programs.get, (r.name for r in rows)) if item and item.reason]
@@ -73,10 +80,11 @@ def _row(row: Result, item: Program) -> str:
     cells = [item.package, row.version, row.jax, f"{item.summary} (`{row.name}`)"]
     if row.ok:
         cells += [str(row.nodes), _number(row.seconds, 2)]
-        cells += [f"{row.max_error:.1e}", _number(1e3 * row.ort, 3), _number(1e3 * row.xla, 3)]
+        cells += [f"{row.max_error:.1e}"]
+        cells += [_number(1e3 * time, 3) for time in (row.ort, row.estimate, row.xla)]
         cells += [_number(row.ort / row.xla, 2) if row.xla else ""]
     else:
-        cells += ["fails", *[""] * 5]
+        cells += ["fails", *[""] * 6]
     return f"| {' | '.join(cells)} |\n"
 
 

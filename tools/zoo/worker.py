@@ -47,6 +47,7 @@ class Result:
         max_error: Largest error, relative to the scale of its output.
         ort: Seconds of a call in ONNX Runtime.
         xla: Seconds of a call in XLA.
+        estimate: The report's estimate of a call's seconds in ONNX Runtime; 0 if it has none.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Result:
     max_error: float = 0.0
     ort: float = 0.0
     xla: float = 0.0
+    estimate: float = 0.0
 
 
 def run_one(
@@ -95,6 +97,7 @@ def run(result: Result, path: Path, timed: bool, drawn: bool) -> None:
     program = hlo2onnx.translate(source)
     result.seconds = time.perf_counter() - start
     result.nodes = program.report.nodes.total()
+    result.estimate = program.report.call_seconds or 0.0
     if drawn:
         draw(result.name, program.model.graph)
     begin("verify")
