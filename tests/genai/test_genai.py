@@ -1,14 +1,9 @@
-"""Folders for onnxruntime-genai and transformers.js: what is in them, and the tokens they give.
-
-HLO2ONNX_CLIENTS names a folder of environments. `genai` in it is a virtual environment with
-`requirements.txt`; `transformers.js` a folder in which `npm install @huggingface/transformers` ran.
-"""
+"""Folders for onnxruntime-genai and transformers.js: what is in them."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,24 +17,21 @@ import onnxruntime
 import pytest
 from llm import llama
 from small_llama import (
+    ADAPTED,
+    ADAPTERS,
     CONFIG,
     COUNT,
     LONGEST,
-    PAD,
     PARAMS,
     PROMPTS,
     STEP,
     all_logits,
-    beams,
-    in_jax,
     padded,
     shared,
 )
 
 import hlo2onnx
 from hlo2onnx import genai
-
-TYPES: list[genai.ModelType] = ["fp32", "fp16", "q4"]
 
 
 def greedy(session: onnxruntime.InferenceSession, prompts: Any) -> list[list[int]]:
@@ -58,25 +50,6 @@ def greedy(session: onnxruntime.InferenceSession, prompts: Any) -> list[list[int
         ids, mask = np.concatenate([ids, new], 1), np.concatenate([mask, np.ones_like(new)], 1)
     found: list[list[int]] = ids[:, LONGEST:].tolist()
     return found
-
-
-@pytest.fixture(scope="module")
-def expected() -> list[list[int]]:
-    return in_jax(PROMPTS)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("genai") / "model"
-    genai.save(made, STEP, PARAMS, CONFIG, search={"top_k": 5})
-    return made
-
-
-@pytest.fixture(scope="module")
-def web_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("web") / "model"
-    genai.save(made, STEP, PARAMS, CONFIG, layout="transformers.js", dtypes=TYPES)
-    return made
 
 
 def names_in(folder: Path) -> list[str]:
@@ -202,15 +175,6 @@ def test_the_example(tmp_path: Path) -> None:
     assert names_in(tmp_path / "llama") == ["genai_config.json", "model.onnx", "model.onnx.data"]
 
 
-ADAPTERS = {
-    "other": {"layers": [{"q_proj": 2 * PARAMS["layers"][0]["q_proj"]}], "norm": -PARAMS["norm"]}
-}
-
-
-LAYERS = [{**PARAMS["layers"][0], **ADAPTERS["other"]["layers"][0]}, PARAMS["layers"][1]]
-ADAPTED = {**PARAMS, "layers": LAYERS, "norm": ADAPTERS["other"]["norm"]}
-
-
 def feeds_of(session: onnxruntime.InferenceSession, ids: np.ndarray) -> dict[str, np.ndarray]:
     """A first step without padding."""
     names = [item.name for item in session.get_inputs()]
@@ -263,84 +227,3 @@ def test_weights_of_adapters_are_not_quantized(tmp_path: Path) -> None:
     genai.save(tmp_path, STEP, PARAMS, CONFIG, adapters=ADAPTERS, dtypes="q4")
     kinds = [node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node]
     assert kinds.count("MatMulNBits") == 14
-
-
-# -- the runtimes themselves ----------------------------------------------------------------------
-
-
-def environment_of(name: str, needed: str) -> Path:
-    folder = os.environ.get("HLO2ONNX_CLIENTS")
-    if folder is None or not (Path(folder) / name / needed).exists():
-        pytest.skip(f"HLO2ONNX_CLIENTS names no folder with {name}/{needed}")
-    return Path(folder) / name
-
-
-def in_genai(folder: Path, *runs: tuple[list[list[int]], dict[str, Any]]) -> list[list[list[int]]]:
-    python = environment_of("genai", "bin/python") / "bin" / "python"
-    check = Path(__file__).with_name("check.py")
-    given = json.dumps({"folder": str(folder), "runs": runs})
-    output = subprocess.check_output([python, check], input=given, text=True, timeout=300)
-    found: list[list[list[int]]] = json.loads(output.splitlines()[-1])
-    return found
-
-
-BATCH = [[*x, *[PAD] * (LONGEST - len(x))] for x in PROMPTS]
-"""Padded on the right, as onnxruntime-genai pads."""
-LENGTH = {"max_length": LONGEST + COUNT}
-
-
-@pytest.mark.wide
-@pytest.mark.sampled
-def test_genai(folder: Path, expected: list[list[int]]) -> None:
-    beam = {**LENGTH, "num_beams": 3, "num_return_sequences": 3}
-    sample = {**LENGTH, "do_sample": True, "top_k": 5, "top_p": 0.9, "random_seed": 3}
-    runs = [(BATCH, LENGTH), (PROMPTS[1:2], beam), (PROMPTS[1:2], sample), (PROMPTS[1:2], sample)]
-    batch, searched, sampled, again = in_genai(folder, *runs)
-    assert [row[LONGEST:] for row in batch] == expected
-    assert searched == beams(PROMPTS[1], 3)
-    assert sampled == again and len(sampled[0]) == LONGEST + COUNT
-
-
-@pytest.mark.wide
-@pytest.mark.sampled
-def test_genai_with_a_shared_cache(tmp_path: Path, expected: list[list[int]]) -> None:
-    genai.save(tmp_path, shared, PARAMS, CONFIG, search={"past_present_share_buffer": True})
-    (batch,) = in_genai(tmp_path, (BATCH, LENGTH))
-    assert [row[LONGEST:] for row in batch] == expected
-
-
-@pytest.mark.wide
-@pytest.mark.sampled
-def test_transformers_js(web_folder: Path, tmp_path: Path, expected: list[list[int]]) -> None:
-    """Its tokens of the q4 model are those of genai."""
-    modules = environment_of("transformers.js", "node_modules")
-    node = shutil.which("node")
-    assert node is not None
-    ids, mask = padded(PROMPTS)
-    given = {
-        "folder": str(web_folder),
-        "dtypes": TYPES,
-        "ids": ids.tolist(),
-        "mask": mask.tolist(),
-        "count": COUNT,
-    }
-    check = Path(__file__).with_name("check.mjs")
-    command = [node, str(check), str(modules), json.dumps(given)]
-    output = subprocess.check_output(command, text=True, timeout=300)
-    plain, half, quantized = (
-        [row[LONGEST:] for row in rows] for rows in json.loads(output.splitlines()[-1])
-    )
-    assert plain == half == expected
-    genai.save(tmp_path, STEP, PARAMS, CONFIG, dtypes="q4")
-    (batch,) = in_genai(tmp_path, (BATCH, LENGTH))
-    assert [row[LONGEST:] for row in batch] == quantized
-
-
-@pytest.mark.wide
-@pytest.mark.sampled
-def test_genai_with_an_adapter(tmp_path: Path, expected: list[list[int]]) -> None:
-    genai.save(tmp_path, STEP, PARAMS, CONFIG, adapters=ADAPTERS)
-    adapter = {**LENGTH, "adapter": str(tmp_path / "other.onnx_adapter")}
-    plain, adapted = in_genai(tmp_path, (BATCH, LENGTH), (BATCH, adapter))
-    assert [row[LONGEST:] for row in plain] == expected
-    assert [row[LONGEST:] for row in adapted] == in_jax(PROMPTS, ADAPTED)

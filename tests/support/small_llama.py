@@ -14,6 +14,14 @@ from llm import llama
 SIZES = llama.Config(vocab=300, width=64, layers=2, heads=4, kv_heads=2, hidden=96)
 PARAMS = llama.create_params(SIZES)
 STEP = partial(llama.step, SIZES)
+ADAPTERS = {
+    "other": {"layers": [{"q_proj": 2 * PARAMS["layers"][0]["q_proj"]}], "norm": -PARAMS["norm"]}
+}
+
+_LAYERS = [{**PARAMS["layers"][0], **ADAPTERS["other"]["layers"][0]}, PARAMS["layers"][1]]
+ADAPTED = {**PARAMS, "layers": _LAYERS, "norm": ADAPTERS["other"]["norm"]}
+"""`PARAMS` with the adapter "other"."""
+
 PAD = 298
 CONFIG: dict[str, Any] = {
     "model_type": "llama",
@@ -85,3 +93,23 @@ def beams(prompt: Sequence[int], width: int) -> list[list[int]]:
         ]
         found = sorted(candidates, key=lambda item: -item[0])[:width]
     return [tokens for _, tokens in found]
+
+
+def conversation(
+    turns: Sequence[tuple[int | None, Sequence[int]]], ends: Sequence[int], length: int
+) -> list[int]:
+    """The most likely tokens after each turn, up to a token that ends it or up to a length.
+
+    Args:
+        turns: How many of the tokens before are kept, None for all, and the new ones.
+    """
+    found: list[int] = []
+    for kept, prompt in turns:
+        found = [*found[:kept], *prompt]
+        while len(found) < length:
+            ids = np.array([found + [0] * (length - len(found))], np.int32)
+            token = int(all_logits(PARAMS, ids, np.ones_like(ids))[0, len(found) - 1].argmax())
+            if token in ends:
+                break
+            found.append(token)
+    return found
