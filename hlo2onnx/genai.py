@@ -171,7 +171,7 @@ def _translated(
     bound = tree_map_with_path(lambda key, x: None if _name(key) in defaults else x, params)
     cache = _cache_type(step, params, config, is_shared)
     layers, (heads, size) = config["num_hidden_layers"], _heads(config)
-    past = f"{cache.name}[b, {heads}, {'T' if is_shared else 't - s'}, {size}]"
+    past = f"{cache.name}[batch_size, {heads}, {'T' if is_shared else 't - s'}, {size}]"
     caches = [f"{layer}.{part}" for layer in range(layers) for part in PARTS]
     wide_step = _with_wide_ids(step)
     with jax.enable_x64(True):
@@ -179,9 +179,9 @@ def _translated(
             wide_step,
             bound,
             defaults,
-            "int64[b, s]",
-            "int64[b, t]",
-            "int64[b, s]",
+            "int64[batch_size, s]",  # transformers.js makes empty caches by this name
+            "int64[batch_size, t]",
+            "int64[batch_size, s]",
             [(past, past)] * layers,
             bind=0,
             constraints=["t >= s", "T >= t"][: 1 + is_shared],

@@ -120,7 +120,7 @@ def test_a_shared_cache(tmp_path: Path) -> None:
     model = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
     dims = [value.type.tensor_type.shape.dim for value in (model.input[3], model.output[1])]
     shapes = [[dim.dim_param or dim.dim_value for dim in each] for each in dims]
-    assert shapes == [["b", 2, "T", 16]] * 2
+    assert shapes == [["batch_size", 2, "T", 16]] * 2
 
 
 def test_tokenizer_files_are_copied(tmp_path: Path) -> None:
