@@ -129,7 +129,21 @@ def transformer(
     append: Append,
 ) -> tuple[jax.Array, list[Cache]]:
     """`step` for any mask [batch, 1, 1, token, key] and any way to append to a cache."""
-    x, present = params["embed_tokens"][input_ids], []
+    x = params["embed_tokens"][input_ids]
+    return decoder(config, params, x, position_ids, mask, past, append)
+
+
+def decoder(
+    config: Config,
+    params: Params,
+    x: jax.Array,
+    position_ids: jax.Array,
+    mask: jax.Array,
+    past: Sequence[Cache],
+    append: Append,
+) -> tuple[jax.Array, list[Cache]]:
+    """`transformer` of embedded tokens f32[batch, token, width]."""
+    present = []
     for layer, cache in zip(params["layers"], past, strict=True):
         normed = rms_norm(layer["input_layernorm"], x, config.norm_eps)
         mixed, cache = attention(config, layer, normed, position_ids, mask, cache, append)
