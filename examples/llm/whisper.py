@@ -30,18 +30,23 @@ class Attention(nnx.Module):
 
 class Layer(nnx.Module):
     def __init__(self, width, heads, rngs):
-        self.before, self.between = (nnx.LayerNorm(width, rngs=rngs) for _ in range(2))
-        self.own, self.cross = (Attention(width, heads, rngs) for _ in range(2))
-        linear = partial(nnx.Linear, rngs=rngs)
+        linear, norm = partial(nnx.Linear, rngs=rngs), partial(nnx.LayerNorm, width, rngs=rngs)
         widen, narrow = linear(width, 4 * width), linear(4 * width, width)
-        self.mlp = nnx.Sequential(nnx.LayerNorm(width, rngs=rngs), widen, nnx.gelu, narrow)
+        self.before, self.own = norm(), Attention(width, heads, rngs)
+        self.mlp = nnx.Sequential(norm(), widen, nnx.gelu, narrow)
 
-    def encode(self, x):
+    def __call__(self, x):
         normed = self.before(x)
         x = x + self.own(normed, self.own.memory(normed))
         return x + self.mlp(x)
 
-    def decode(self, x, place, cache, sound):
+
+class DecoderLayer(Layer):
+    def __init__(self, width, heads, rngs):
+        super().__init__(width, heads, rngs)
+        self.between, self.cross = nnx.LayerNorm(width, rngs=rngs), Attention(width, heads, rngs)
+
+    def __call__(self, x, place, cache, sound):
         normed = self.before(x)
         write = partial(lax.dynamic_update_slice_in_dim, start_index=place, axis=1)
         cache = jax.tree.map(write, cache, self.own.memory(normed))
@@ -55,8 +60,8 @@ class Whisper(nnx.Module):
         conv, norm = partial(nnx.Conv, rngs=rngs), partial(nnx.LayerNorm, width, rngs=rngs)
         halve = conv(width, width, 3, strides=2)
         self.ears = nnx.Sequential(conv(bands, width, 3), nnx.gelu, halve, nnx.gelu)
-        self.encoder = nnx.List([Layer(width, heads, rngs) for _ in range(layers)])
-        self.decoder = nnx.List([Layer(width, heads, rngs) for _ in range(layers)])
+        self.encoder = nnx.Sequential(*(Layer(width, heads, rngs) for _ in range(layers)))
+        self.decoder = nnx.List([DecoderLayer(width, heads, rngs) for _ in range(layers)])
         self.times, self.places = (nnx.Embed(500, width, rngs=rngs) for _ in range(2))
         self.tokens, self.encoded = nnx.Embed(vocab, width, rngs=rngs), norm()
         self.head = nnx.Sequential(norm(), nnx.Linear(width, vocab, use_bias=False, rngs=rngs))
@@ -64,10 +69,8 @@ class Whisper(nnx.Module):
     def encode(self, features):
         """What each layer of the decoder takes from sound, f32[batch, time, bands]."""
         x = self.ears(features)
-        x = x + self.times(jnp.arange(x.shape[1]))
-        for layer in self.encoder:
-            x = layer.encode(x)
-        return [layer.cross.memory(self.encoded(x)) for layer in self.decoder]
+        x = self.encoded(self.encoder(x + self.times(jnp.arange(x.shape[1]))))
+        return [layer.cross.memory(x) for layer in self.decoder]
 
     def transcribe(self, features, length=32):
         """The likeliest token each time: i32[batch, length]; STOP after the end."""
@@ -77,12 +80,12 @@ class Whisper(nnx.Module):
 
         def step(state):
             place, tokens, caches = state
-            last = lax.dynamic_slice_in_dim(tokens, place, 1, axis=1)
+            last = tokens[:, place, None]
             x, caches = self.tokens(last) + self.places(place), list(caches)
             for index, layer in enumerate(self.decoder):
-                x, caches[index] = layer.decode(x, place, caches[index], sound[index])
+                x, caches[index] = layer(x, place, caches[index], sound[index])
             new = jnp.where(last == STOP, STOP, jnp.argmax(self.head(x), axis=-1).astype(jnp.int32))
-            return place + 1, lax.dynamic_update_slice(tokens, new, (0, place + 1)), caches
+            return place + 1, tokens.at[:, place + 1].set(new[:, 0]), caches
 
         def goes_on(state):
             return (state[0] < length - 1) & jnp.any(state[1][:, state[0]] != STOP)
