@@ -32,7 +32,8 @@ EARS = whisper.Whisper(nnx.Rngs(3), vocab=100, width=32, bands=20)
 EYES = vision.VisionTransformer(nnx.Rngs(0), size=16, width=32, out=SIZES.width)
 PAINTER = guided.Painter(nnx.Rngs(0), vocab=100, size=8, width=32)
 IDS = ["int32[b, s]", "int32[b, s]"]
-FREE = pytest.mark.parametrize("free", [False, True], ids=["static", "free"])
+STATIC = pytest.param(False, marks=pytest.mark.wide, id="static")
+FREE = pytest.mark.parametrize("free", [STATIC, pytest.param(True, id="free")])
 
 
 def transcribe(features: Any) -> Any:
@@ -70,6 +71,7 @@ def test_whisper(free: bool) -> None:
     assert trip["MatMul"] == 2 * (4 + 2 + 2) + 1 and trip["Transpose"] == 0
 
 
+@pytest.mark.wide
 def test_whisper_stops() -> None:
     """Rows end by themselves, and so does the loop."""
     model = whisper.Whisper(nnx.Rngs(7), vocab=100, width=32, bands=20)
