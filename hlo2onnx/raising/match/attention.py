@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import is_known
 from hlo2onnx.ir.values import const_number, const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, need, needed
-from hlo2onnx.raising.match.axis_layouts import Layout, layout_of, moved
+from hlo2onnx.raising.match.axis_layouts import Layout, layout_of, moved, parts_of
 from hlo2onnx.raising.match.views import (
     RESHAPES,
     both_orders,
@@ -23,6 +24,8 @@ from hlo2onnx.raising.match.views import (
 
 _NOWHERE = -(2.0**96)
 """A score that stays the same when other scores are added: these are below 2^70."""
+_NO_WEIGHT = 1024.0
+"""exp(-x) is 0 in all types."""
 _ROUNDING = 2.0**-20
 """Largest relative error of a product of two constants."""
 
@@ -63,15 +66,17 @@ class Weights:
 
     Attributes:
         softmax: It makes the weights.
+        mask: Where weights are kept, others become 0; None if all are.
         precision: Its type, if that is another one than the weights'.
         v: (..., keys, features), or with the last two axes swapped.
         is_transposed: Whether it is v^T @ weights^T.
         layout: Which axes of the scores the axes (..., rows, keys) of the weights are. The axes of
-            the scores are those of the Softmax, or what a Reshape after it splits these into.
+            the scores are those of the Softmax, or what a Reshape after it joins anew.
         scores: The same for the Softmax.
     """
 
     softmax: oir.Node
+    mask: oir.Value | None
     precision: oir.DataType | None
     v: oir.Value
     is_transposed: bool
@@ -90,6 +95,9 @@ def attention_weights(node: oir.Node) -> Weights:
         path = [weights]
         while (source := source_of(path[-1], "Cast", *_MOVES)) is not None:
             path.append(source)
+        where = maker_of(path[-1], "Where")
+        if where is not None and const_number(where.inputs[2]) == 0:
+            path.append(operands(where)[1])
         softmax = maker_of(path[-1], "Softmax")
         if softmax is None:
             continue
@@ -99,12 +107,13 @@ def attention_weights(node: oir.Node) -> Weights:
         is_last = softmax.attributes.get_int("axis", -1) % rank == rank - 1
         need(is_last, "its axis is not the last", softmax)
         makers = [maker for value in path[-2::-1] if (maker := value.producer()) is not None]
-        layout, scores = _followed(path[-1], [m for m in makers if m.op_type != "Cast"])
+        layout, scores = _followed(path[-1], [m for m in makers if m.op_type in _MOVES])
         if is_transposed:
             rank = len(layout.groups)
             layout = layout.transposed([*range(rank - 2), rank - 1, rank - 2])
         precision = dtype_of(path[-1]) if any(m.op_type == "Cast" for m in makers) else None
-        return Weights(softmax, precision, v, is_transposed, layout, scores)
+        mask = None if where is None else first(where)
+        return Weights(softmax, mask, precision, v, is_transposed, layout, scores)
     raise Refusal("no Softmax makes the weights", node)
 
 
@@ -114,11 +123,11 @@ def _followed(softmax: oir.Value, moves: Sequence[oir.Node]) -> tuple[Layout, La
     for move in moves:
         after = moved(layout, move)
         if after is None and move is moves[0] and move.op_type != "Transpose":
-            layout = layout_of(move.outputs[0])
-            before = layout.reshaped(shape_of(softmax))
-            scores = after = needed(before, "it splits and joins axes", move)
-            need(scores.groups[-1:] == layout.groups[-1:], "it splits the keys", move)
-            after = layout
+            shapes = shape_of(softmax), shape_of(move.outputs[0])
+            parts = needed(parts_of(*shapes), "it splits and joins axes", move)
+            before, after = (parts.reshaped(shape) for shape in shapes)
+            scores, after = needed(before, "it splits", move), needed(after, "it splits", move)
+            need(scores.groups[-1:] == after.groups[-1:], "it splits the keys", move)
         layout = needed(after, "it splits other axes", move)
     return layout, scores
 
@@ -132,19 +141,26 @@ def attention_scores(weights: Weights, b: Rewriter) -> Scores:
     logits = first(weights.softmax)
     if weights.precision is not None:
         logits = needed(source_of(logits, "Cast"), "the scores have another type", weights.softmax)
-    logits, layout = _unmoved(logits, weights.scores)
+    moved_logits, (logits, layout) = logits, _unmoved(logits, weights.scores)
     scores, mask, fill = _unmasked(logits)
+    if weights.mask is not None:
+        is_same = weights.mask is mask and fill is not None and logits is moved_logits
+        need(is_same, "other weights become 0 than those of masked keys", weights.softmax)
     rank = rank_of(logits)
     dims = (1,) * (rank - rank_of(scores)) + shape_of(scores)
     need(dims == shape_of(logits), "the mask broadcasts the scores", logits)
     places = {group[0]: place for place, group in enumerate(layout.groups) if len(group) == 1}
-    is_apart = mask is None or all(len(group) <= 1 for group in layout.groups)
+    extents = () if mask is None else (1,) * (rank - rank_of(mask)) + shape_of(mask)
+    is_apart = all(len(g) <= 1 or dim == 1 for g, dim in zip(layout.groups, extents, strict=False))
     need(is_apart, "the mask joins axes of the scores", logits)
     layout = replace(layout, groups=layout.groups[rank - rank_of(scores) :])
     scores, layout = _unmoved(scores, layout)
     scores, softcap = _uncapped(scores)
     is_known = not softcap or mask is None or b.target.flags.caps_before_mask
     need(is_known, "runtimes differ in the order of softcap and mask", logits)
+    lowest = max(_NOWHERE, -softcap - _NO_WEIGHT) if softcap else _NOWHERE
+    is_low = fill is None or fill <= lowest
+    need(is_low, "the score of masked keys is not low enough", logits)
     scale = 1.0
     while True:
         scores, layout = _unmoved(scores, layout)
@@ -158,6 +174,7 @@ def attention_scores(weights: Weights, b: Rewriter) -> Scores:
     need(is_private(scores), "the scores have other readers", scores)
     need(0 < scale <= 1, "the scale is not in (0, 1]", found)
     q, kt = operands(found)
+    fill = fill if weights.mask is None else -math.inf
     return Scores(q, kt, layout, scale, softcap, mask, fill, places, rank)
 
 
@@ -184,7 +201,6 @@ def _unmasked(logits: oir.Value) -> tuple[oir.Value, oir.Value | None, float | N
     if node.op_type == "Where":
         mask, scores, fill = operands(node)
         number = needed(const_number(fill), "the score of masked keys is not constant", node)
-        need(number <= _NOWHERE, "the score of masked keys is not low enough", node)
         return scores, mask, number
     for scores, addend in both_orders(node):
         if _is_product(scores):

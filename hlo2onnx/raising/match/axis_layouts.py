@@ -8,7 +8,7 @@ from typing import Final
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import product
+from hlo2onnx.ir.dims import expression, product, quotient
 from hlo2onnx.ir.values import Dim, Shape, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, need
 from hlo2onnx.raising.match.views import RESHAPES
@@ -73,6 +73,30 @@ def layout_of(x: oir.Value) -> Layout:
     """The layout of a tensor by itself."""
     dims = shape_of(x)
     return Layout(dims, tuple(() if dim == 1 else (axis,) for axis, dim in enumerate(dims)))
+
+
+def parts_of(dims: Shape, others: Shape) -> Layout | None:
+    """The axes that two shapes of one tensor join, by themselves; None if they share no parts."""
+    parts: list[Dim] = []
+    rest = [dim for dim in others if dim != 1]
+    for dim in dims:
+        while dim != 1:
+            if not rest:
+                return None
+            other = rest.pop(0)
+            part = dim if _divides(dim, other) else other
+            if not _divides(part, dim):
+                return None
+            parts.append(part)
+            rest = [*([] if other == part else [quotient(other, part)]), *rest]
+            dim = quotient(dim, part)
+    return None if rest else Layout(tuple(parts), tuple((axis,) for axis in range(len(parts))))
+
+
+def _divides(part: Dim, dim: Dim) -> bool:
+    if isinstance(part, int) and isinstance(dim, int):
+        return dim % part == 0
+    return bool((expression(dim) / expression(part)).as_numer_denom()[1] == 1)
 
 
 def moved(layout: Layout, node: oir.Node) -> Layout | None:

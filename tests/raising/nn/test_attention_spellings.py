@@ -65,6 +65,28 @@ def capped(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Arr
     return jnp.einsum("bkgts,bskh->btkgh", weights, v).reshape(batch, tokens, heads, features)
 
 
+def keras_hub(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+    """Gemma 2 of keras-hub: the layer Softmax sets masked weights to 0 once more."""
+    batch, tokens, heads, features = q.shape
+    q = (q * features**-0.5).reshape(batch, tokens, 2, heads // 2, features)
+    logits = jnp.tanh(jnp.einsum("btkgh,bskh->bkgts", q, k) / 50) * 50
+    mask = mask[:, None, None]
+    weights = jnp.where(mask, jax.nn.softmax(jnp.where(mask, logits, -1e9)), 0)
+    return jnp.einsum("bkgts,bskh->btkgh", weights, v).reshape(batch, tokens, heads, features)
+
+
+def tunix(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+    """Llama 3 of tunix: heads of one group are joined between the products."""
+    batch, tokens, heads, features = q.shape
+    length, kv = k.shape[1:3]
+    q = q.reshape(batch, tokens, kv, heads // kv, features)
+    logits = jnp.einsum("bthgd,bshd->bhgts", q, k) * features**-0.5
+    logits = logits.reshape(batch, heads, tokens, length)
+    weights = jax.nn.softmax(jnp.where(mask[:, None], logits, -2.3819763e38))
+    weights = weights.reshape(batch, kv, heads // kv, tokens, length)
+    return jnp.einsum("bhgts,bshd->bthgd", weights, v).reshape(batch, tokens, heads, features)
+
+
 def added(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
     """The layer of keras, which adds a large number to masked scores."""
     logits = jnp.einsum("aecd,abcd->acbe", k, q / 4) + (1.0 - mask[:, None]) * -1e9
@@ -105,6 +127,8 @@ SPELLINGS: dict[str, Spelling] = {
     "groups with queries": (merged, (Q, GROUPED, GROUPED, MASK)),
     "repeated heads": (repeated, (Q, GROUPED, GROUPED)),
     "a softcap": (capped, (Q, GROUPED, GROUPED, MASK)),
+    "keras-hub": (keras_hub, (Q, GROUPED, GROUPED, MASK)),
+    "tunix": (tunix, (Q, GROUPED, GROUPED, MASK)),
     "an added mask": (added, (Q, K, K, MASK)),
 }  # fmt: skip
 
