@@ -116,6 +116,7 @@ RULES: tuple[Rule, ...] = (
     softmax.LogSoftmax(),
     softmax.LogSumExp(),
     attention.Attention(),
+    attention_cache.AttentionOfRepeatedHeads(),
     attention_cache.AttentionWithCache(),
     grouped_product.GroupedProduct(),
     batch_normalization.CenterBeforeScale(),

@@ -51,9 +51,20 @@ def merged(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Arr
 
 def repeated(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
     """Heads of keys that are repeated for each query head."""
-    k, v = jnp.repeat(k, 2, axis=2), jnp.repeat(v, 2, axis=2)
+    return repeated_heads(q, jnp.repeat(k, 2, axis=2), jnp.repeat(v, 2, axis=2))
+
+
+def repeated_heads(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    """Attention of as many heads of keys as of queries."""
     weights = jax.nn.softmax(jnp.einsum("bshd,bthd->bhst", q, k) / 4)
     return jnp.einsum("bhst,bthd->bshd", weights, v)
+
+
+def repeated_first(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    """The same with heads before tokens, by a broadcast."""
+    k, v = (jnp.broadcast_to(x[:, :, None], (*x.shape[:2], 2, *x.shape[2:])) for x in (k, v))
+    k, v = (x.reshape(x.shape[0], 4, *x.shape[3:]) for x in (k, v))
+    return jax.nn.softmax(q @ k.swapaxes(2, 3) / 4) @ v
 
 
 def capped(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
@@ -126,6 +137,7 @@ SPELLINGS: dict[str, Spelling] = {
     ),
     "groups with queries": (merged, (Q, GROUPED, GROUPED, MASK)),
     "repeated heads": (repeated, (Q, GROUPED, GROUPED)),
+    "repeated heads first": (repeated_first, (Q.replace("s, 4", "4, s"), *["b, 2, t, 16"] * 2)),
     "a softcap": (capped, (Q, GROUPED, GROUPED, MASK)),
     "keras-hub": (keras_hub, (Q, GROUPED, GROUPED, MASK)),
     "tunix": (tunix, (Q, GROUPED, GROUPED, MASK)),
@@ -144,6 +156,18 @@ def test_attention(name: str, sizes: str) -> None:
     program = every_size(function, *specs)
     assert program.report.nodes["Attention"] == 1
     assert not program.report.nodes["Softmax"]
+    assert "repeated" not in name or not program.report.nodes["Expand"]
+
+
+@pytest.mark.parametrize("which", ["blocks", "keys only"])
+def test_other_repetitions(which: str) -> None:
+    """Heads of q share none where k repeats blocks of heads, or repeats more than v does."""
+
+    def function(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        tiled = jnp.tile(k, (1, 1, 2, 1)) if which == "blocks" else jnp.repeat(k, 2, axis=2)
+        return repeated_heads(q, tiled, jnp.tile(v, (1, 1, 2, 1)))
+
+    assert every_size(function, Q, GROUPED, GROUPED).report.nodes["Expand"]
 
 
 def projected(
