@@ -71,7 +71,7 @@ def _once(b: Rewriter, x: oir.Value) -> oir.Value:
     need(any(node.op_type == "Expand" for node in chain), "it does not repeat heads", x)
     layout = needed(repeated(x, chain), "it does more than repeat heads", x)
     batch, heads, tokens, features = shape_of(chain[-1].outputs[0])
-    sizes = {axis: dim for axis, dim in enumerate(shape_of(x))}
+    sizes = dict(enumerate(shape_of(x)))
     head = layout.groups[1]
     same = all(layout.extents[axis] == dim for axis, dim in sizes.items() if (axis,) != head)
     need(same and len(head) < 2, "it repeats another axis", x)
