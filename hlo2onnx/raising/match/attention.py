@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.dims import is_known
 from hlo2onnx.ir.values import const_number, const_of, dtype_of, rank_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, need, needed
+from hlo2onnx.raising.engine import Refusal, need, needed
 from hlo2onnx.raising.match.axis_layouts import Layout, layout_of, moved, parts_of
 from hlo2onnx.raising.match.views import (
     RESHAPES,
@@ -24,17 +23,13 @@ from hlo2onnx.raising.match.views import (
 
 _NOWHERE = -(2.0**96)
 """A score that stays the same when other scores are added: these are below 2^70."""
-_NO_WEIGHT = 1024.0
-"""exp(-x) is 0 in all types."""
-_ROUNDING = 2.0**-20
-"""Largest relative error of a product of two constants."""
 
 _MOVES = ("Transpose", *RESHAPES)
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The operand of the Softmax, a product of q and kt that is scaled, capped, masked and moved.
+    """The operand of the Softmax, a product of q and kt that is scaled, masked and moved.
 
     Attributes:
         q: (..., rows, features)
@@ -42,7 +37,6 @@ class Scores:
         layout: Which axes of the scores, as the mask or the Softmax reads them, the axes of the
             product are.
         scale: Factor of the product.
-        softcap: c of c * tanh(scores / c); 0 for none.
         mask: Where keys count, or an addend of the scores; None for none.
         fill: The score where they do not; None for an addend.
         places: The axis of the mask for each axis of the scores.
@@ -53,7 +47,6 @@ class Scores:
     kt: oir.Value
     layout: Layout
     scale: float
-    softcap: float
     mask: oir.Value | None
     fill: float | None
     places: Mapping[int, int]
@@ -66,7 +59,6 @@ class Weights:
 
     Attributes:
         softmax: It makes the weights.
-        mask: Where weights are kept, others become 0; None if all are.
         precision: Its type, if that is another one than the weights'.
         v: (..., keys, features), or with the last two axes swapped.
         is_transposed: Whether it is v^T @ weights^T.
@@ -76,7 +68,6 @@ class Weights:
     """
 
     softmax: oir.Node
-    mask: oir.Value | None
     precision: oir.DataType | None
     v: oir.Value
     is_transposed: bool
@@ -95,9 +86,6 @@ def attention_weights(node: oir.Node) -> Weights:
         path = [weights]
         while (source := source_of(path[-1], "Cast", *_MOVES)) is not None:
             path.append(source)
-        where = maker_of(path[-1], "Where")
-        if where is not None and const_number(where.inputs[2]) == 0:
-            path.append(operands(where)[1])
         softmax = maker_of(path[-1], "Softmax")
         if softmax is None:
             continue
@@ -107,13 +95,12 @@ def attention_weights(node: oir.Node) -> Weights:
         is_last = softmax.attributes.get_int("axis", -1) % rank == rank - 1
         need(is_last, "its axis is not the last", softmax)
         makers = [maker for value in path[-2::-1] if (maker := value.producer()) is not None]
-        layout, scores = _followed(path[-1], [m for m in makers if m.op_type in _MOVES])
+        layout, scores = _followed(path[-1], [m for m in makers if m.op_type != "Cast"])
         if is_transposed:
             rank = len(layout.groups)
             layout = layout.transposed([*range(rank - 2), rank - 1, rank - 2])
         precision = dtype_of(path[-1]) if any(m.op_type == "Cast" for m in makers) else None
-        mask = None if where is None else first(where)
-        return Weights(softmax, mask, precision, v, is_transposed, layout, scores)
+        return Weights(softmax, precision, v, is_transposed, layout, scores)
     raise Refusal("no Softmax makes the weights", node)
 
 
@@ -132,7 +119,7 @@ def _followed(softmax: oir.Value, moves: Sequence[oir.Node]) -> tuple[Layout, La
     return layout, scores
 
 
-def attention_scores(weights: Weights, b: Rewriter) -> Scores:
+def attention_scores(weights: Weights) -> Scores:
     """The operand of the Softmax, apart from a cast to its type.
 
     Raises:
@@ -141,11 +128,8 @@ def attention_scores(weights: Weights, b: Rewriter) -> Scores:
     logits = first(weights.softmax)
     if weights.precision is not None:
         logits = needed(source_of(logits, "Cast"), "the scores have another type", weights.softmax)
-    moved_logits, (logits, layout) = logits, _unmoved(logits, weights.scores)
+    logits, layout = _unmoved(logits, weights.scores)
     scores, mask, fill = _unmasked(logits)
-    if weights.mask is not None:
-        is_same = weights.mask is mask and fill is not None and logits is moved_logits
-        need(is_same, "other weights become 0 than those of masked keys", weights.softmax)
     rank = rank_of(logits)
     dims = (1,) * (rank - rank_of(scores)) + shape_of(scores)
     need(dims == shape_of(logits), "the mask broadcasts the scores", logits)
@@ -155,12 +139,6 @@ def attention_scores(weights: Weights, b: Rewriter) -> Scores:
     need(is_apart, "the mask joins axes of the scores", logits)
     layout = replace(layout, groups=layout.groups[rank - rank_of(scores) :])
     scores, layout = _unmoved(scores, layout)
-    scores, softcap = _uncapped(scores)
-    is_known = not softcap or mask is None or b.target.flags.caps_before_mask
-    need(is_known, "runtimes differ in the order of softcap and mask", logits)
-    lowest = max(_NOWHERE, -softcap - _NO_WEIGHT) if softcap else _NOWHERE
-    is_low = fill is None or fill <= lowest
-    need(is_low, "the score of masked keys is not low enough", logits)
     scale = 1.0
     while True:
         scores, layout = _unmoved(scores, layout)
@@ -170,12 +148,12 @@ def attention_scores(weights: Weights, b: Rewriter) -> Scores:
         need(is_private(scores), "the scores have other readers", scores)
         scores, factor = _unscaled(node)
         scale *= factor
+    need(maker_of(scores, "Tanh") is None, "the runtime caps scores one by one", scores)
     found = needed(maker_of(scores, "MatMul"), "the scores are not a product", scores)
     need(is_private(scores), "the scores have other readers", scores)
     need(0 < scale <= 1, "the scale is not in (0, 1]", found)
     q, kt = operands(found)
-    fill = fill if weights.mask is None else -math.inf
-    return Scores(q, kt, layout, scale, softcap, mask, fill, places, rank)
+    return Scores(q, kt, layout, scale, mask, fill, places, rank)
 
 
 def _unmoved(scores: oir.Value, layout: Layout) -> tuple[oir.Value, Layout]:
@@ -201,6 +179,7 @@ def _unmasked(logits: oir.Value) -> tuple[oir.Value, oir.Value | None, float | N
     if node.op_type == "Where":
         mask, scores, fill = operands(node)
         number = needed(const_number(fill), "the score of masked keys is not constant", node)
+        need(number <= _NOWHERE, "the score of masked keys is not low enough", node)
         return scores, mask, number
     for scores, addend in both_orders(node):
         if _is_product(scores):
@@ -209,31 +188,13 @@ def _unmasked(logits: oir.Value) -> tuple[oir.Value, oir.Value | None, float | N
 
 
 def _is_product(scores: oir.Value) -> bool:
-    """Whether the scores are a product of matrices, perhaps scaled, capped and moved."""
+    """Whether the scores are a product of matrices, perhaps scaled and moved."""
     value: oir.Value | None = scores
-    while (node := maker_of(value, "Mul", "Div", "Tanh", *_MOVES)) is not None:
+    while (node := maker_of(value, "Mul", "Div", *_MOVES)) is not None:
         value = first(node)
         if node.op_type == "Mul" and const_of(value) is not None:
             value = node.inputs[1]
     return maker_of(value, "MatMul") is not None
-
-
-def _uncapped(scores: oir.Value) -> tuple[oir.Value, float]:
-    """x and c of c * Tanh(x / c); 0 where it is not that."""
-    node = maker_of(scores, "Mul")
-    if node is None:
-        return scores, 0.0
-    for tanh, cap in both_orders(node):
-        inner, number = source_of(tanh, "Tanh"), const_number(cap)
-        if inner is None or number is None or number <= 0:
-            continue
-        divided = needed(maker_of(inner, "Mul", "Div"), "nothing divides the scores", node)
-        is_alone = all(map(is_private, (scores, tanh, inner)))
-        need(is_alone, "the scores have other readers", node)
-        x, factor = _unscaled(divided)
-        need(abs(factor * number - 1) < _ROUNDING, "the scores are divided by another number", node)
-        return x, number
-    return scores, 0.0
 
 
 def _unscaled(node: oir.Node) -> tuple[oir.Value, float]:

@@ -22,7 +22,6 @@ from hlo2onnx.targets import load_target
 
 FUSING = load_target("ort-cpu")
 UNFUSED = replace(FUSING, flags=replace(FUSING.flags, fuses_attention=False))
-MASKS_FIRST = replace(FUSING, flags=replace(FUSING.flags, caps_before_mask=False))
 
 B, H, S, L, D, E = 2, 4, 3, 5, 8, 6
 RNG = np.random.default_rng(0)
@@ -162,36 +161,6 @@ def capped(cap: float, divisor: float) -> Any:
     return scaled
 
 
-CAPPED = capped(2, 2)
-
-
-def test_a_softcap() -> None:
-    _, attributes = rewritten(of(scaled=capped(2, 2)), INPUTS)
-    assert attributes == {"scale": 0.5, "softcap": 2}
-
-
-def cleared(fill: float, capped: bool = True, other: bool = False) -> Build:
-    """A fill for masked scores, and 0 for their weights; the first row has no key."""
-    mask, another = MASK["m"].copy(), ~MASK["m"]
-    mask[0], mask[1:, 0] = False, True
-
-    def build(b: GraphBuilder, q: oir.Value, k: oir.Value, v: oir.Value) -> oir.Value:
-        scores, keep = b.MatMul(q, b.transpose(k, [0, 1, 3, 2])), b.const(mask)
-        scores = CAPPED(b, scores) if capped else scores
-        weights = b.Softmax(b.Where(keep, scores, b.scalar_like(fill, scores)), axis=-1)
-        keep = b.const(another) if other else keep
-        return b.MatMul(b.Where(keep, weights, b.scalar_like(0, weights)), v)  # type: ignore[no-any-return]
-
-    return build
-
-
-@pytest.mark.parametrize(("fill", "is_capped"), [(-1e9, True), (-1026, True), (LOW, False)])
-def test_cleared_weights(fill: float, is_capped: bool) -> None:
-    """A row without a key becomes 0, in the operator too."""
-    found, _ = rewritten(cleared(fill, is_capped), INPUTS)
-    assert not found.nodes["Where"]
-
-
 def grouped(b: GraphBuilder, q: oir.Value, k: oir.Value, v: oir.Value) -> oir.Value:
     """q: (batch, key heads, groups, queries, features)"""
     batch, heads, groups, rows, features = q.shape  # type: ignore[misc]
@@ -258,10 +227,7 @@ NEAR_MISSES: dict[str, Build] = {
     "scores where masked": masks(
         lambda b, s: b.Where(b.const(MASK["m"]), b.scalar_like(LOW, s), s)
     ),
-    "cleared weights of others": cleared(LOW, other=True),
-    "cleared weights, a fill that is not low": cleared(-1e9, capped=False),
-    "cleared weights, a fill near the cap": cleared(-1025),
-    "another softcap": of(scaled=capped(2, 3)),
+    "a softcap": of(scaled=capped(2, 2)),
     "no product": lambda b, q, k, v: b.MatMul(b.Softmax(b.const(normal(B, H, S, L)), axis=-1), v),
     "a wider mask": lambda b, q, k, v: attention(
         b, q, k, b.expand(b.unsqueeze(v, [0]), (2, B, H, L, E)),
@@ -359,16 +325,6 @@ def test_masks_of_groups(shape: tuple[int, ...]) -> None:
 
 def test_a_mask_that_differs_along_groups_only() -> None:
     assert not fires(in_groups(normal(3, L, 1)), GROUPS, Attention(), target=FUSING)
-
-
-def test_a_softcap_before_the_mask() -> None:
-    build = of(
-        scaled=capped(2, 2),
-        masked=lambda b, s: b.Where(b.const(MASK["m"]), s, b.scalar_like(-np.inf, s)),
-    )
-    _, attributes = rewritten(build, {**INPUTS, **MASK})
-    assert attributes["softcap"] == 2
-    assert not fires(build, INPUTS, Attention(), target=MASKS_FIRST)
 
 
 def test_only_where_the_target_fuses_it() -> None:

@@ -67,25 +67,6 @@ def repeated_first(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
     return jax.nn.softmax(q @ k.swapaxes(2, 3) / 4) @ v
 
 
-def capped(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
-    """Gemma 2 as keras-hub writes it."""
-    batch, tokens, heads, features = q.shape
-    q = (q * features**-0.5).reshape(batch, tokens, 2, heads // 2, features)
-    logits = 50 * jnp.tanh(jnp.einsum("btkgh,bskh->bkgts", q, k) / 50)
-    weights = jax.nn.softmax(jnp.where(mask[:, None, None], logits, -1e30))
-    return jnp.einsum("bkgts,bskh->btkgh", weights, v).reshape(batch, tokens, heads, features)
-
-
-def keras_hub(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
-    """Gemma 2 of keras-hub: the layer Softmax sets masked weights to 0 once more."""
-    batch, tokens, heads, features = q.shape
-    q = (q * features**-0.5).reshape(batch, tokens, 2, heads // 2, features)
-    logits = jnp.tanh(jnp.einsum("btkgh,bskh->bkgts", q, k) / 50) * 50
-    mask = mask[:, None, None]
-    weights = jnp.where(mask, jax.nn.softmax(jnp.where(mask, logits, -1e9)), 0)
-    return jnp.einsum("bkgts,bskh->btkgh", weights, v).reshape(batch, tokens, heads, features)
-
-
 def tunix(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
     """Llama 3 of tunix: heads of one group are joined between the products."""
     batch, tokens, heads, features = q.shape
@@ -138,8 +119,6 @@ SPELLINGS: dict[str, Spelling] = {
     "groups with queries": (merged, (Q, GROUPED, GROUPED, MASK)),
     "repeated heads": (repeated, (Q, GROUPED, GROUPED)),
     "repeated heads first": (repeated_first, (Q.replace("s, 4", "4, s"), *["b, 2, t, 16"] * 2)),
-    "a softcap": (capped, (Q, GROUPED, GROUPED, MASK)),
-    "keras-hub": (keras_hub, (Q, GROUPED, GROUPED, MASK)),
     "tunix": (tunix, (Q, GROUPED, GROUPED, MASK)),
     "an added mask": (added, (Q, K, K, MASK)),
 }  # fmt: skip
