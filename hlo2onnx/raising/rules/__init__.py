@@ -50,6 +50,7 @@ from hlo2onnx.raising.rules.shapes import (
     pack_columns,
     reshape,
     slices,
+    stacked_updates,
     transpose,
     unit_dims,
 )
@@ -131,6 +132,7 @@ RULES: tuple[Rule, ...] = (
     *norm_reductions.RULES,
     slices.ComposeConcats(),
     slices.StackToConcat(),
+    stacked_updates.StackedUpdates(),
     slices.SliceOfConcat(),
     slices.ComposeSlices(),
     inline_branches.InlineBranch(),
