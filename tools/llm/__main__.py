@@ -3,9 +3,9 @@
     python -m tools.llm --envs DIR              makes the models, measures, prints the tables
     python -m tools.llm --envs DIR --write      ... and writes docs/llm.json and docs/llm.md
 
-DIR has the environments `optimum` and `builder`; docs/llm.md has the commands. The models are in
-DIR/models. Ours are made anew each time, others if they are missing. ONNX Runtime is that of this
-environment. The exit code is 1 if the logits of a twin differ from ours.
+DIR has the environments `optimum` and `builder`, and may have `hub`; docs/llm.md has the commands.
+The models are in DIR/models. Ours are made anew each time, others if they are missing. ONNX Runtime
+is that of this environment. The exit code is 1 if the logits of a twin differ from ours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 import onnx
 
 from tools import ROOT, command_line, environment, write_page
-from tools.llm import cache, page
+from tools.llm import cache, hub, page
 from tools.llm.models import CONFIG, MODELS, PRECISIONS, make
 from tools.llm.running import KEY_VALUE, bound, feeds, session, times
 
@@ -39,6 +39,7 @@ LIMITS = {"fp32": 1e-3, "int4": 0.03}
 PACKAGES = {
     "optimum": ["optimum-onnx", "transformers", "torch", "onnxscript"],
     "builder": ["onnxruntime-genai", "transformers", "torch"],
+    "hub": ["keras-hub", "jax"],
 }
 
 
@@ -85,7 +86,8 @@ def files(paths: dict[str, Path]) -> dict[str, Any]:
 def versions(envs: Path) -> dict[str, str]:
     """The version of each package; those of the twins by name and environment."""
     found = {name: version(name) for name in ("onnxruntime", "jax")}
-    for name, packages in PACKAGES.items():
+    for name in PACKAGES if (envs / "hub").exists() else list(PACKAGES)[:2]:
+        packages = PACKAGES[name]
         (site,) = (envs / name).glob("lib/*/site-packages")
         for package in packages:
             (each,) = distributions(name=package, path=[str(site)])
@@ -101,6 +103,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     make(given.envs)
     record: dict[str, Any] = {"date": f"{date.today()}", "versions": versions(given.envs)}
     record |= {"times": {}, "files": {}, "cache": cache.measure()}
+    if (given.envs / "hub").exists():
+        record["hub"] = hub.measure(given.envs / "models")
     right = True
     for each in PRECISIONS:
         paths = {name: given.envs / "models" / f"{name}-{each}" / "model.onnx" for name in MODELS}

@@ -49,20 +49,27 @@ def settings(config: Any) -> dict[str, Any]:
     }
 
 
+def save_tokenizer(words: int, folder: str | Path) -> None:
+    """Writes a tokenizer whose words are numbers."""
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {str(index): index for index in range(words)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="0"))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="2").save_pretrained(folder)
+
+
 def main() -> None:
     """Writes the folder."""
     import torch
-    from tokenizers import Tokenizer, models
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import LlamaConfig, LlamaForCausalLM
 
     given, config, folder = map(Path, sys.argv[1:])
     model = LlamaForCausalLM(LlamaConfig(**json.loads(config.read_text())))
     with np.load(given) as arrays:
         model.load_state_dict({name: torch.from_numpy(arrays[name]) for name in arrays})
     model.save_pretrained(folder)
-    vocabulary = {str(index): index for index in range(model.config.vocab_size)}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="0"))
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="2").save_pretrained(folder)
+    save_tokenizer(model.config.vocab_size, folder)
 
 
 if __name__ == "__main__":

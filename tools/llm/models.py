@@ -15,6 +15,7 @@ from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 import hlo2onnx
 from tools import run_module
 from tools.examples import load
+from tools.llm import hub
 from tools.llm.export import NAMES, PARTS
 from tools.llm.folder import settings, weights
 
@@ -54,6 +55,8 @@ def make(envs: Path) -> None:
         if not (folder / f"builder-{precision}").exists():
             options = ["-o", f"builder-{precision}", "-p", precision, "-e", "cpu"]
             run("builder", "onnxruntime_genai.models.builder", "-i", "torch", *options)
+    if (envs / "hub").exists():
+        hub.make(folder, run)
 
 
 def translated(params: object) -> hlo2onnx.OnnxProgram:

@@ -38,7 +38,24 @@ def text(record: Mapping[str, Any]) -> str:
         head = [precision, *next(iter(models.values()))]
         found += table(head, [[name, *figures.values()] for name, figures in models.items()])
     rows = [[name, f"{1e3 * ms:.1f}", f"{by:.2f}"] for name, (ms, by) in record["cache"].items()]
-    return found + table(["free sizes of the cache", "µs of a write", "/ static"], rows)
+    found += table(["free sizes of the cache", "µs of a write", "/ static"], rows)
+    return found + _hub(record.get("hub"))
+
+
+def _hub(models: Mapping[str, Any] | None) -> str:
+    """The models of keras-hub."""
+    if models is None:
+        return "keras-hub was not measured: there was no environment `hub`.\n"
+    rows = []
+    for title, model in models.items():
+        nodes = model["nodes"]
+        for name, step in model["steps"].items():
+            ratios = [step["ratios"][kind] for kind in nodes]
+            cells = [f"{step['ms']:.2f}", *(f"{each:.2f}" for each in ratios[1:])]
+            rows.append([title, name, *cells, f"**{max(ratios[1:]):.2f}**", *nodes.values()])
+    twins = [kind for kind in nodes if kind != "ours"]
+    head = ["fp32, 1 thread", "step", "ours ms", *(f"ours / {each}" for each in twins)]
+    return table([*head, "ours / best", *(f"nodes, {each}" for each in nodes)], rows)
 
 
 def _row(name: str, step: Mapping[str, Any]) -> list[str]:

@@ -42,14 +42,15 @@ def feeds(
 
 
 def bound(
-    loaded: ort.InferenceSession, given: Mapping[str, np.ndarray], room: int = 0
+    loaded: ort.InferenceSession, given: Mapping[str, np.ndarray], room: int | None = None
 ) -> tuple[Callable[[], None], Callable[[], np.ndarray]]:
     """A call whose inputs and outputs stay where they are, and a reader of the first output.
 
     Args:
         loaded: A session of the model.
         given: The inputs by name.
-        room: Positions of a buffer that a cache shares with its next value. 0: they are apart.
+        room: Least positions of a buffer that a cache shares with its next value. None: they are
+            apart.
     """
     binding, shared = loaded.io_binding(), {}
     for name, value in given.items():
@@ -59,14 +60,14 @@ def bound(
         binding.bind_ortvalue_input(name, place)
     names = [each.name for each in loaded.get_outputs()]
     for name in names:
-        if room and name in shared:
+        if room is not None and name in shared:
             binding.bind_ortvalue_output(name, shared[name])
         else:
             binding.bind_output(name)
     loaded.run_with_iobinding(binding)
     places = binding.get_outputs()
     for name, place in zip(names, places, strict=True):
-        binding.bind_ortvalue_output(name, shared.get(name, place) if room else place)
+        binding.bind_ortvalue_output(name, place if room is None else shared.get(name, place))
     return partial(loaded.run_with_iobinding, binding), places[0].numpy
 
 

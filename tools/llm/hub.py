@@ -1,0 +1,136 @@
+"""Measures models of keras-hub beside the twins of a random model of the same configuration.
+
+    python -m tools.llm.hub ours NAME FOLDER     translates a model, in the environment `hub`
+    python -m tools.llm.hub twin NAME FOLDER     saves one for Hugging Face, in `optimum`
+
+Weights are random, and not the same: only nodes and times are compared. The second command does not
+import hlo2onnx.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LAYERS, WIDTH, HEADS, KV_HEADS, FEATURES, VOCAB, HIDDEN = 4, 512, 8, 4, 64, 32000, 1536
+WINDOW = 512
+STEPS = {"prefill 128": (128, 0), "decode at 128": (1, 128), "decode at 900": (1, 900)}
+NAMES = {"gemma": "Gemma 2", "qwen": "Qwen 3"}
+
+
+def ours(name: str, folder: str) -> None:
+    """Translates `call_with_cache` with free batch, tokens and length of the cache."""
+    os.environ["KERAS_BACKEND"] = "jax"
+    import jax
+    import keras
+    from keras_hub import models
+
+    import hlo2onnx
+
+    common: dict[str, Any] = {"vocabulary_size": VOCAB, "num_layers": LAYERS, "hidden_dim": WIDTH}
+    common |= {"num_query_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": FEATURES}
+    gemma = {"attention_logit_soft_cap": 50, "final_logit_soft_cap": 30, "use_post_ffw_norm": True}
+    gemma |= {"use_sliding_window_attention": True, "sliding_window_size": WINDOW}
+    gemma |= {"use_post_attention_norm": True, "intermediate_dim": 2 * HIDDEN}
+    if name == "gemma":
+        model = models.GemmaCausalLM(backbone=models.GemmaBackbone(**common, **gemma))
+    else:
+        qwen = {"intermediate_dim": HIDDEN, "tie_word_embeddings": True}
+        model = models.Qwen3CausalLM(backbone=models.Qwen3Backbone(**common, **qwen))
+    variables = [*model.trainable_variables, *model.non_trainable_variables]
+
+    def step(params: Any, tokens: Any, cache: Any, index: Any) -> tuple[Any, Any]:
+        with keras.StatelessScope(state_mapping=list(zip(variables, params, strict=True))):
+            logits, _, after = model.call_with_cache(tokens, cache, index)
+        return logits, after
+
+    b, s, t = jax.export.symbolic_shape("b, s, t", constraints=["t >= s"])
+    cache = jax.ShapeDtypeStruct((b, LAYERS, 2, t, KV_HEADS, FEATURES), np.float32)
+    tokens, index = (jax.ShapeDtypeStruct(shape, np.int32) for shape in ((b, s), ()))
+    params = [each.value for each in variables]
+    translated = hlo2onnx.translate(
+        jax.jit(step, donate_argnums=2),
+        *(params, tokens, cache, index),
+        bind=0,
+        input_names=["tokens", "past_key_values.all", "index"],
+        output_names=["logits", "present.all"],
+    )
+    Path(folder).mkdir(exist_ok=True)
+    translated.save(Path(folder) / "model.onnx", external_data=True)
+
+
+def twin(name: str, folder: str) -> None:
+    """Saves a random model and a tokenizer for Hugging Face."""
+    import transformers
+
+    from tools.llm.folder import save_tokenizer
+
+    sizes: dict[str, Any] = {"vocab_size": VOCAB, "hidden_size": WIDTH, "head_dim": FEATURES}
+    sizes |= {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
+    sizes |= {"num_key_value_heads": KV_HEADS, "intermediate_size": HIDDEN}
+    if name == "gemma":
+        config = transformers.Gemma2Config(**sizes, sliding_window=WINDOW)
+    else:
+        config = transformers.Qwen3Config(**sizes, tie_word_embeddings=True)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    save_tokenizer(VOCAB, folder)
+
+
+def make(folder: Path, run: Callable[..., None]) -> None:
+    """Makes FOLDER/hub-NAME-{ours, optimum, builder}: ours anew, others if they are missing."""
+    for name in NAMES:
+        run("hub", "tools.llm.hub", "ours", name, f"hub-{name}-ours")
+        if not (folder / f"hub-{name}").exists():
+            run("optimum", "tools.llm.hub", "twin", name, f"hub-{name}")
+        if not (folder / f"hub-{name}-optimum").exists():
+            run("optimum", "tools.llm.export", "optimum", f"hub-{name}", f"hub-{name}-optimum")
+        if not (folder / f"hub-{name}-builder").exists():
+            options = ["-o", f"hub-{name}-builder", "-p", "fp32", "-e", "cpu"]
+            run("builder", "onnxruntime_genai.models.builder", "-i", f"hub-{name}", *options)
+
+
+def measure(folder: Path) -> dict[str, Any]:
+    """Nodes, milliseconds of ours with one thread, and ratios to the twins, by step."""
+    import onnx
+
+    from tools.llm.running import KEY_VALUE, bound, feeds, session, times
+
+    found: dict[str, Any] = {}
+    rng = np.random.default_rng(0)
+    for name, title in NAMES.items():
+        kinds = ("ours", "optimum", "builder")
+        paths = {kind: folder / f"hub-{name}-{kind}" / "model.onnx" for kind in kinds}
+        loaded = {kind: session(path, 1) for kind, path in paths.items()}
+        graphs = {k: onnx.load(path, load_external_data=False).graph for k, path in paths.items()}
+        nodes = {kind: len(graph.node) for kind, graph in graphs.items()}
+        found[title] = {"nodes": nodes, "steps": {}}
+        for step, (new, past) in STEPS.items():
+            tokens, shape = rng.integers(3, VOCAB, (1, new)), (1, KV_HEADS, past, FEATURES)
+            whole = rng.normal(size=(1, LAYERS, 2, past + new, KV_HEADS, FEATURES))
+            given = {
+                "tokens": tokens.astype(np.int32),
+                KEY_VALUE[0] + "all": whole.astype(np.float32),
+            }
+            given |= {"index": np.array(past, np.int32)}
+            calls = {"ours": bound(loaded["ours"], given, 0)[0]}
+            for kind in kinds[1:]:
+                inputs = (each.name for each in loaded[kind].get_inputs())
+                caches = [each for each in inputs if each.startswith(KEY_VALUE[0])]
+                values = {each: rng.normal(size=shape).astype(np.float32) for each in caches}
+                # The builder's window needs a buffer that is as long.
+                room = WINDOW + past + new if (name, kind) == ("gemma", "builder") else None
+                calls[kind] = bound(loaded[kind], feeds(loaded[kind], tokens, values), room)[0]
+            middle, ratios = times(list(calls.values()))
+            each = dict(zip(calls, ratios.tolist(), strict=True))
+            found[title]["steps"][step] = {"ms": float(middle[0]), "ratios": each}
+            print(title, step, found[title]["steps"][step], flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    {"ours": ours, "twin": twin}[sys.argv[1]](*sys.argv[2:])
