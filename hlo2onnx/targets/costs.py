@@ -192,9 +192,6 @@ class Flags:
     expands_attention: bool = False
     """No kernel has Attention from opset 25 on: ONNX Runtime 1.32 expands it to 50 nodes. A step of
     a beam search takes 1.4 times as long as with MatMul and Softmax."""
-    caps_before_mask: bool = False
-    """Attention caps the scores before it masks them. So does ONNX from 1.23 on; before, it masked
-    them first."""
     images_only: bool = False
     """Resize in other modes than "nearest" takes the last two axes, or the inner two of four."""
 

@@ -165,6 +165,27 @@ def keras_hub_gemma() -> Built:
     return _keras(build, inputs)
 
 
+@program("keras-hub", needs=("keras",))
+def keras_hub_qwen() -> Built:
+    """KerasHub: a step of Qwen 3 with the caches of all layers in one array."""
+    import keras
+    from keras_hub import models
+
+    keras.utils.set_random_seed(0)
+    sizes = {"num_layers": 2, "num_query_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
+    sizes |= {"vocabulary_size": 64, "hidden_dim": 32, "intermediate_dim": 64}
+    model = models.Qwen3CausalLM(backbone=models.Qwen3Backbone(**sizes))
+    variables = [*model.trainable_variables, *model.non_trainable_variables]
+
+    def step(values, ids, cache, index):
+        with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
+            logits, _, after = model.call_with_cache(ids, cache, index)
+        return logits, after
+
+    values, cache = [each.value for each in variables], normal(3, 2, 2, 20, 2, 8)
+    return step, (values, tokens(3, 1, bound=64), cache, jnp.int32(7))
+
+
 @program("keras")
 def keras_rotation() -> Built:
     """Keras: four images of 96² × 3, rotated and shifted, with zeros around them."""
