@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import onnx_ir as oir
 
@@ -22,6 +23,17 @@ class TargetBuilder(GraphBuilder):
     def __init__(self, graph: oir.Graph, opset: int, target: Target) -> None:
         super().__init__(graph, opset)
         self.target = target
+
+    @contextmanager
+    def on_fallback(self) -> Iterator[None]:
+        """Makes nodes for the target's fallback within the block."""
+        own, fallback = self.target, self.target.fallback
+        assert fallback is not None
+        self.target = fallback
+        try:
+            yield
+        finally:
+            self.target = own
 
     def cast(self, x: oir.Value, dtype: oir.DataType) -> oir.Value:
         """Cast, or x itself when it has that type. A constant becomes another one where the target

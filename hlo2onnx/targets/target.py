@@ -210,6 +210,7 @@ class Target:
         contrib: Operators of "com.microsoft" that it has, and that pay -> their element types.
         flags: Other properties of the runtime.
         costs: Sizes at which one way to compute becomes faster than another.
+        fallback: The target on which the runtime itself runs nodes that this one has no kernel for.
         variants: Whether `Op[...]` has rows of its own; otherwise those of `Op` hold.
     """
 
@@ -230,6 +231,7 @@ class Target:
     contrib: Mapping[str, frozenset[ir.DataType]] = field(default_factory=dict)
     flags: Flags = field(default_factory=Flags)
     costs: Costs = field(default_factory=Costs)
+    fallback: Target | None = None
     variants: bool = True
 
     def __post_init__(self) -> None:

@@ -16,9 +16,19 @@ import onnx_ir as oir
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import canonical, is_static, product
 from hlo2onnx.ir.ranges import range_of_type
-from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, present, rank_of, shape_of
+from hlo2onnx.ir.values import (
+    INTEGERS,
+    Dim,
+    attributes_of,
+    const_ints,
+    dtype_of,
+    present,
+    rank_of,
+    shape_of,
+)
 from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
 from hlo2onnx.targets.decompositions.rounded_integers import as_signed, is_rounded, where_rounded
+from hlo2onnx.targets.target import node_key
 
 T = oir.DataType
 
@@ -56,6 +66,45 @@ def sign(b: GraphBuilder, node: oir.Node) -> oir.Value:
     zero = b.scalar_like(0, x)
     above, below = (b.cast(flags, dtype_of(x)) for flags in (b.Greater(x, zero), b.Less(x, zero)))
     return b.Sub(above, below)
+
+
+def bounded(b: TargetBuilder, node: oir.Node) -> Outputs:
+    """Clip or Relu by Max and Min, where the target has these."""
+    dtype = dtype_of(present(node.inputs)[0])
+    if not all(b.supports(op_type, dtype) for op_type in ("Max", "Min")):
+        return where_rounded(clip)(b, node)
+    return (relu if node.op_type == "Relu" else clip)(b, node)
+
+
+def padded_by_parts(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """Pad(x, value) between expanded values, where no integer type has a kernel."""
+    x, pads, value, axes = (*node.inputs, None, None)[:4]
+    assert x is not None
+    is_carried = any(b.supports("Pad", dtype) for dtype in INTEGERS)
+    counts, given = const_ints(pads), (*range(rank_of(x)),) if axes is None else const_ints(axes)
+    if is_carried or node_key(node) != "Pad" or counts is None or given is None:
+        return None
+    if min(counts, default=0) < 0:
+        return None
+    made, item = x, b.scalar_like(0, x) if value is None else b.reshape(value, ())
+    for place, axis in enumerate(given):
+        dims, parts = list(shape_of(made)), [made]
+        for at, count in ((0, counts[place]), (2, counts[place + len(given)])):
+            if count:
+                dims[axis % len(dims)] = count
+                parts.insert(at, b.expand(item, dims))
+        made = b.concat(parts, axis=axis % len(dims)) if len(parts) > 1 else made
+    return made
+
+
+def first_of_top_k(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """ArgMax or ArgMin by TopK, which puts the first of equal elements first."""
+    x, given = present(node.inputs)[0], attributes_of(node)
+    if not b.supports("TopK", dtype_of(x)) or given.get("select_last_index", 0):
+        return None
+    axis, largest = given.get("axis", 0) % rank_of(x), int(node.op_type == "ArgMax")
+    _, places = b.outputs("TopK", x, b.i64([1]), axis=axis, largest=largest, n_outputs=2)
+    return places if given.get("keepdims", 1) else b.squeeze(places, [axis])
 
 
 # -- reductions ----------------------------------------------------------------------------------
@@ -162,6 +211,8 @@ def _sum(b: TargetBuilder, x: oir.Value) -> oir.Value | None:
     """The product with ones: MatMul wraps around, and is several times faster. Where it is computed
     in f32, the last of the cumulative sums."""
     outer, count, inner = shape_of(x)
+    if b.target.flags.reduces_in_f32:
+        return _sum_of_parts(b, x) if b.has_f64 else None
     one = b.scalar_like(1, x)
     if is_rounded(b, "MatMul", dtype_of(x)):
         is_known = isinstance(count, int)
@@ -169,6 +220,28 @@ def _sum(b: TargetBuilder, x: oir.Value) -> oir.Value | None:
     if inner == 1:
         return b.MatMul(b.reshape(x, (outer, count)), b.expand(one, (count, 1)))
     return b.MatMul(b.expand(one, (1, count)), x)
+
+
+def _sum_of_parts(b: TargetBuilder, x: oir.Value) -> oir.Value:
+    """The sum of up to 2^21 numbers of 32 bits in f64, which is exact; else those of their parts of
+    16 bits, for up to 2^37 numbers."""
+    count, dtype, rest = shape_of(x)[1], dtype_of(x), x
+    is_short = isinstance(count, int) and count <= _FEW_TERMS and dtype == T.INT32
+    step, parts = b.scalar(1 << 16, dtype), []
+    for _ in range(0 if is_short else dtype.bitwidth // 16 - 1):
+        parts.append(b.Mod(rest, step))
+        rest = b.Div(b.Sub(rest, parts[-1]), step)
+    total: oir.Value | None = None
+    for part in (rest, *reversed(parts)):
+        exact = b.ReduceSum(b.cast(part, T.DOUBLE), b.i64([1]), keepdims=1)
+        added = b.cast(exact, T.INT64)
+        more = total if total is None else b.Mul(total, b.scalar_like(1 << 16, added))
+        total = added if more is None else b.Add(more, added)
+    assert total is not None
+    return b.cast(total, dtype)
+
+
+_FEW_TERMS = 1 << 21
 
 
 @_of_columns
@@ -245,7 +318,7 @@ _COMPARISONS: Mapping[str, Decompose] = {
     "Sign": sign,
     **_EXTREMES,
 }
-_ROUNDED: Mapping[str, Decompose] = {"Clip": clip, "Relu": relu, **_extremes(_folded_extreme)}
+_ROUNDED: Mapping[str, Decompose] = {"Relu": relu, **_extremes(_folded_extreme)}
 _RANKINGS = ("ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "TopK")
 
 INTEGER_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
@@ -254,6 +327,8 @@ INTEGER_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op, dtype): f for op, f in _EXTREMES.items() for dtype in (T.INT2, T.INT4, T.INT16)},
     **{(op_type, T.UINT64): as_signed for op_type in _RANKINGS},
     **{(op_type, T.INT32): where_rounded(function) for op_type, function in _ROUNDED.items()},
-    ("Clip", T.UINT32): where_rounded(clip),
+    **{("Clip", dtype): bounded for dtype in (T.INT32, T.UINT32)},
+    **{(op_type, T.INT64): first_of_top_k for op_type in ("ArgMax", "ArgMin")},
+    **{("Pad", dtype): padded_by_parts for dtype in INTEGERS},
 }
 """The decomposition of each operator and element type."""

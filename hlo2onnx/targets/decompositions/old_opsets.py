@@ -10,6 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import UNSIGNED, dtype_of, present, rank_of, shape_of
+from hlo2onnx.targets.builder import TargetBuilder
 
 # -- bitwise ---------------------------------------------------------------------------------------
 
@@ -27,7 +28,7 @@ _FUNCTIONS = {
 }
 
 
-def decompose_bitwise(b: GraphBuilder, node: oir.Node) -> oir.Value:
+def decompose_bitwise(b: TargetBuilder, node: oir.Node) -> oir.Value:
     """The output of a node of one of the four operators, on integers of 8 to 64 bits."""
     operands = present(node.inputs)
     dtype = dtype_of(operands[0])
@@ -46,10 +47,13 @@ def decompose_bitwise(b: GraphBuilder, node: oir.Node) -> oir.Value:
         b.cast(b.BitShift(b.unsqueeze(x, [rank_of(x)]), shifts, direction="RIGHT"), T.UINT8)
         for x in (first, second)
     ]
-    results = b.cast(_looked_up(b, table, *parts), T.INT64)
-    weights = b.const(np.array([[1 << 8 * index] for index in range(count)]))
+    # f64 holds words of 4 bytes.
+    in_f64 = word == T.UINT32 and not b.supports("MatMul", T.INT64) and b.has_f64
+    wide = T.DOUBLE if in_f64 else T.INT64
+    results = b.cast(_looked_up(b, table, *parts), wide)
+    weights = b.const(np.array([[1 << 8 * index] for index in range(count)]), wide)
     dims = shape_of(node.outputs[0])
-    joined = b.op("MatMul", results, weights, types=[(T.INT64, (*dims, 1))])
+    joined = b.op("MatMul", results, weights, types=[(wide, (*dims, 1))])
     return b.cast(b.squeeze(joined, [len(dims)]), dtype)
 
 

@@ -95,7 +95,13 @@ def carriers_of(op_key: str, dtype: oir.DataType) -> Sequence[oir.DataType]:
     moves = op_type in MOVES and not op_key.endswith(_COMPARES)
     if moves or (op_type in WRAPS and dtype != T.BOOL):
         return _SAME_WIDTH_FIRST.get(dtype, ())
-    return _WIDER.get(dtype, ())
+    wider = _WIDER.get(dtype, ())
+    # after these types, as they are slower
+    return (*wider, T.DOUBLE) if op_type in _RANKS and dtype.bitwidth <= 32 else wider
+
+
+_RANKS = frozenset({"ArgMax", "ArgMin", "ReduceMax", "ReduceMin"})
+"""Integer operators that only compare, and have kernels in f64."""
 
 
 # -- operand types ---------------------------------------------------------------------------------
