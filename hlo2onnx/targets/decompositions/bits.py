@@ -14,8 +14,9 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import INTEGERS, UNSIGNED, const_of, dtype_of, present
-from hlo2onnx.targets.builder import Decompose, TargetBuilder
+from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
 from hlo2onnx.targets.decompositions.old_opsets import decompose_bitwise
+from hlo2onnx.targets.target import node_key
 
 T = oir.DataType
 
@@ -108,11 +109,28 @@ def _number(b: TargetBuilder, bits: int, x: oir.Value) -> oir.Value:
 
 
 _WORDS = [dtype for dtype in INTEGERS if dtype.bitwidth >= 8]
+
+
+def _where_missing(decompose: Decompose) -> Decompose:
+    """The decomposition for targets without a kernel in any type; None for others, which carry the
+    operator in another type."""
+
+    def decomposed(b: TargetBuilder, node: oir.Node) -> Outputs:
+        if any(b.supports(node_key(node), dtype) for dtype in INTEGERS):
+            return None
+        return decompose(b, node)
+
+    decomposed.__module__ = decompose.__module__
+    return decomposed
+
+
 _OPERATORS: Mapping[str, Decompose] = {
     **dict.fromkeys(("BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"), bitwise),
     "BitShift": shifted_by_constant,
 }
 BIT_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
-    (op_type, dtype): function for op_type, function in _OPERATORS.items() for dtype in _WORDS
+    (op_type, dtype): _where_missing(function)
+    for op_type, function in _OPERATORS.items()
+    for dtype in _WORDS
 }
 """The decomposition of each operator and element type."""

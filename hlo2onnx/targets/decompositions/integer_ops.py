@@ -190,6 +190,22 @@ def _folded_extreme(
     return x
 
 
+def _narrow_extreme(
+    b: TargetBuilder, x: oir.Value, axes: Sequence[int], *, op_type: str
+) -> oir.Value | None:
+    """Max or Min of INT32 numbers, for a kernel that computes it in f32: in f64, or folded."""
+    if not b.target.flags.reduces_in_f32:
+        is_folded = is_rounded(b, f"Reduce{op_type}", dtype_of(x))
+        return _folded_extreme(b, x, axes, op_type=op_type) if is_folded else None
+    if not b.has_f64:
+        return None
+    for axis in axes:
+        if not isinstance(shape_of(x)[axis], int):
+            x = _one_more(b, x, axis, _identity_of(op_type, dtype_of(x)))
+    wide = b.cast(x, T.DOUBLE)
+    return b.cast(b.op(f"Reduce{op_type}", wide, b.i64(list(axes)), keepdims=1), T.INT32)
+
+
 def _of_columns(function: Callable[[TargetBuilder, oir.Value], oir.Value | None]) -> Any:
     """A function of (outer, count, inner) that gives (outer, 1, inner), as a function of axes."""
 
@@ -318,7 +334,11 @@ _COMPARISONS: Mapping[str, Decompose] = {
     "Sign": sign,
     **_EXTREMES,
 }
-_ROUNDED: Mapping[str, Decompose] = {"Relu": relu, **_extremes(_folded_extreme)}
+_NARROW: Mapping[str, Decompose] = {
+    "Clip": bounded,
+    "Relu": where_rounded(relu),
+    **_extremes(_narrow_extreme),
+}
 _RANKINGS = ("ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "TopK")
 
 INTEGER_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
@@ -326,8 +346,8 @@ INTEGER_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op_type, T.INT64): function for op_type, function in _COMPARISONS.items()},
     **{(op, dtype): f for op, f in _EXTREMES.items() for dtype in (T.INT2, T.INT4, T.INT16)},
     **{(op_type, T.UINT64): as_signed for op_type in _RANKINGS},
-    **{(op_type, T.INT32): where_rounded(function) for op_type, function in _ROUNDED.items()},
-    **{("Clip", dtype): bounded for dtype in (T.INT32, T.UINT32)},
+    **{(op_type, T.INT32): function for op_type, function in _NARROW.items()},
+    ("Clip", T.UINT32): bounded,
     **{(op_type, T.INT64): first_of_top_k for op_type in ("ArgMax", "ArgMin")},
     **{("Pad", dtype): padded_by_parts for dtype in INTEGERS},
 }

@@ -18,7 +18,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import FLOATS, attributes_of, const_of, dtype_of, present, rank_of, shape_of
 from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
-from hlo2onnx.targets.decompositions.bits import shifted_by_constant
+from hlo2onnx.targets.decompositions.bits import BIT_OPERATORS
 from hlo2onnx.targets.target import node_key
 
 T = oir.DataType
@@ -114,13 +114,13 @@ _DIGITS: Final = 24
 """Bits of the whole numbers that f32 holds."""
 
 
-def shifted(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+def shifted(b: TargetBuilder, node: oir.Node) -> Outputs:
     """BitShift of UINT32 as products and quotients of INT32 with powers of two.
 
     To the right it divides parts of x that f32 holds, and removes the copies of the top bit.
     """
     if not b.target.flags.narrows_i64:
-        return shifted_by_constant(b, node)
+        return BIT_OPERATORS["BitShift", T.UINT32](b, node)
     x, count = present(node.inputs)
     dims, known = shape_of(node.outputs[0]), const_of(count)
     amount = int(known.reshape(())) % _WORD if known is not None and known.size == 1 else None

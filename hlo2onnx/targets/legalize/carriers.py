@@ -96,12 +96,8 @@ def carriers_of(op_key: str, dtype: oir.DataType) -> Sequence[oir.DataType]:
     if moves or (op_type in WRAPS and dtype != T.BOOL):
         return _SAME_WIDTH_FIRST.get(dtype, ())
     wider = _WIDER.get(dtype, ())
-    # after these types, as they are slower
-    return (*wider, T.DOUBLE) if op_type in _RANKS and dtype.bitwidth <= 32 else wider
-
-
-_RANKS = frozenset({"ArgMax", "ArgMin", "ReduceMax", "ReduceMin"})
-"""Integer operators that only compare, and have kernels in f64."""
+    is_exact_in_f64 = op_type in ("ArgMax", "ArgMin") and dtype.bitwidth <= 32
+    return (*wider, T.DOUBLE) if is_exact_in_f64 else wider
 
 
 # -- operand types ---------------------------------------------------------------------------------
