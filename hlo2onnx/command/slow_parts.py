@@ -15,6 +15,9 @@ from hlo2onnx.ir.op_families import LOOPS
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.lowering.context import Expansion
 from hlo2onnx.targets.costs import Costs
+from hlo2onnx.targets.legalize.changes import label_of
+from hlo2onnx.targets.placement import is_in_loop, placed
+from hlo2onnx.targets.target import Target
 
 _LOOP_NODES = 20_000
 """Nodes that a loop runs, over all trips, from which it is reported. They take 40 ms."""
@@ -86,6 +89,23 @@ def _of_expansion(expansion: Expansion) -> SlowPart:
         "compute it before the model runs, or use smaller operands",
         nodes=expansion.nodes,
     )
+
+
+def elsewhere(model: oir.Model, target: Target) -> list[SlowPart]:
+    """The nodes that do not run on the target's device, those in loops first."""
+    found = [
+        SlowPart(
+            label_of(node),
+            f"{target.name} has no kernel: ONNX Runtime runs it on the CPU, and copies"
+            + (f", in each trip of a loop ({where})" if is_in_loop(where) else ""),
+            _where(node),
+            "compute it in another element type; placement='strict' refuses it",
+            nodes=1,
+        )
+        for node, where in placed(each_graph(model), target).nodes
+    ]
+    unique = {(part.what, part.why, part.where): part for part in found}
+    return sorted(unique.values(), key=lambda part: -len(part.why))
 
 
 # -- loops ----------------------------------------------------------------------------------------

@@ -41,18 +41,24 @@ class Placement:
     """What is not on the device of a target.
 
     Attributes:
-        nodes: The nodes on the CPU, each with the control flow around it: "", "Loop", "Loop/If".
+        nodes: The nodes without a kernel on the device, each with the control flow around it: "",
+            "Loop", "Loop/If".
+        shapes: How many further nodes are on the CPU, as they compute with shapes.
         copies: Copies between the devices that are nodes of the runtime, by the control flow
             around them. A Loop or If copies further values that its bodies take or give.
     """
 
     nodes: list[tuple[oir.Node, str]] = field(default_factory=list)
+    shapes: int = 0
     copies: Counter[str] = field(default_factory=Counter)
 
-    def in_loops(self) -> tuple[int, int]:
-        """How many of the nodes, and of the copies, are in loops."""
-        nodes = sum(is_in_loop(where) for _, where in self.nodes)
-        return nodes, sum(n for where, n in self.copies.items() if is_in_loop(where))
+    def __str__(self) -> str:
+        inner = sum(is_in_loop(where) for _, where in self.nodes)
+        moved = sum(count for where, count in self.copies.items() if is_in_loop(where))
+        return (
+            f"nodes on the CPU {len(self.nodes)} ({inner} in loops), and {self.shapes} of shapes;"
+            f" copies between the devices {self.copies.total()} ({moved} in each trip of a loop)"
+        )
 
 
 def is_in_loop(where: str) -> bool:
@@ -80,12 +86,7 @@ def note_placement(graphs: Iterable[oir.Graph], target: Target, report: Report) 
     for node, where in found.nodes:
         report.fallback[f"{label_of(node)} in {where}" if where else label_of(node)] += 1
     if found.nodes or found.copies.total():
-        inner, moved = found.in_loops()
-        report.note(
-            f"{target.name}: about {len(found.nodes)} nodes run on the CPU, {inner} of them in"
-            f" loops, and {found.copies.total()} tensors are copied between the devices, {moved} of"
-            " them in each trip of a loop"
-        )
+        report.note(f"{target.name}, an estimate: {found}")
 
 
 def _place(graph: oir.Graph, where: str, target: Target, opset: int, found: Placement) -> None:
@@ -98,15 +99,16 @@ def _place(graph: oir.Graph, where: str, target: Target, opset: int, found: Plac
             continue
         of_host = _of_host(node)
         inputs = [(at, x) for at, x in enumerate(node.inputs) if x is not None]
-        is_here = has_kernel(node, target, opset)
+        is_here, is_small = has_kernel(node, target, opset), False
         if not traced.isdisjoint(x for _, x in inputs) and node.op_type not in STRUCTURAL:
-            is_small = all(
+            is_small = is_here and all(
                 _may_be_on_cpu(x, given) or (x in traced and at not in of_host) for at, x in inputs
             )
-            if not is_here or is_small:
-                traced.update(node.outputs)
             is_here = is_here and not is_small
-        if not is_here:
+            if not is_here:
+                traced.update(node.outputs)
+        found.shapes += is_small
+        if not is_here and not is_small:
             found.nodes.append((node, where))
         for at, x in inputs:
             reads[is_here and at not in of_host].add(x)

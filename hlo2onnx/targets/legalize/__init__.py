@@ -308,9 +308,12 @@ def _no_kernel(node: oir.Node, kernels: Kernels) -> tuple[str, str]:
         )
     if dtype in WIDE and builder.target.is_limited(node_key(node), dtype, builder.opset):
         return why_not(dtype, name)
+    other = "translate with target='onnx'"
+    if not kernels.is_mixed and builder.target.fallback is not None:
+        other = "run it on the CPU with placement='mixed'"
     return (
         f"{name} has no kernel for it in this type, and no exact replacement is known",
-        "convert to another element type before this op, or translate with target='onnx'",
+        f"convert to another element type before this op, or {other}",
     )
 
 
