@@ -1,9 +1,9 @@
 """Operators on bits as arithmetic, for targets that have no kernels for them: exact, as sums and
 products wrap around.
 
-A shift by a constant is a product or quotient. A mask of adjacent bits is a difference of two
-remainders; BitwiseOr and BitwiseXor with one follow from it. Other operands of up to 32 bits are
-cut into bytes, and looked up in a table.
+A shift is a product or quotient. A mask of adjacent bits is a difference of two remainders;
+BitwiseOr and BitwiseXor with one follow from it. Other operands are cut into bytes, and looked up
+in a table.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ T = oir.DataType
 _UNSIGNED = {T.INT8: T.UINT8, T.INT16: T.UINT16, T.INT32: T.UINT32, T.INT64: T.UINT64}
 
 
-def shifted_by_constant(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
-    """BitShift of unsigned integers by constants as a product or quotient with powers of two."""
+def shifted(b: TargetBuilder, node: oir.Node) -> oir.Value:
+    """BitShift of unsigned integers as a product or quotient with powers of two, which a table
+    gives where the count is not constant. Counts are below the width of the type."""
     x, count = present(node.inputs)
     dtype, amounts = dtype_of(x), const_of(count)
-    if amounts is None or dtype not in UNSIGNED or (amounts >= dtype.bitwidth).any():
-        return None
-    powers = b.const(np.left_shift(1, amounts.astype(np.uint64)).astype(dtype.numpy()))
-    return (
-        b.Mul(x, powers) if node.attributes.get_string("direction") == "LEFT" else b.Div(x, powers)
-    )
+    table = np.left_shift(1, np.arange(dtype.bitwidth, dtype=np.uint64)).astype(dtype.numpy())
+    if amounts is not None:
+        powers = b.const(table[amounts % dtype.bitwidth])
+    else:
+        place = b.Mod(b.cast(count, T.INT64), b.scalar(dtype.bitwidth, T.INT64))
+        powers = b.Gather(b.const(table), place, axis=0)
+    is_left = node.attributes.get_string("direction") == "LEFT"
+    return b.op("Mul" if is_left else "Div", x, powers)
 
 
-def bitwise(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
-    """The output of BitwiseAnd, BitwiseNot, BitwiseOr or BitwiseXor; None for two variables of 64
-    bits."""
+def bitwise(b: TargetBuilder, node: oir.Node) -> oir.Value:
+    """The output of BitwiseAnd, BitwiseNot, BitwiseOr or BitwiseXor."""
     operands = present(node.inputs)
     if node.op_type == "BitwiseNot":
         return decompose_bitwise(b, node)
@@ -45,7 +47,15 @@ def bitwise(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
         mask = _uniform(other)
         if mask is not None and (made := _with_mask(b, node.op_type, x, mask)) is not None:
             return b.expand(made, _dims(node))
-    return decompose_bitwise(b, node) if dtype_of(operands[0]).bitwidth <= 32 else None
+    if dtype_of(operands[0]).bitwidth <= 32:
+        return decompose_bitwise(b, node)
+    words = [b.cast(x, T.UINT64) for x in operands]
+    half = b.scalar(1 << 32, T.UINT64)
+    high, low = (
+        b.cast(b.op(node.op_type, *(b.cast(x, T.UINT32) for x in parts)), T.UINT64)
+        for parts in ([b.Div(x, half) for x in words], words)
+    )
+    return b.cast(b.Add(b.Mul(high, half), low), dtype_of(operands[0]))
 
 
 def _dims(node: oir.Node) -> tuple[oir.SymbolicDim | int, ...]:
@@ -108,9 +118,6 @@ def _number(b: TargetBuilder, bits: int, x: oir.Value) -> oir.Value:
     return b.const(np.array(bits, unsigned).view(dtype.numpy()))
 
 
-_WORDS = [dtype for dtype in INTEGERS if dtype.bitwidth >= 8]
-
-
 def _where_missing(decompose: Decompose) -> Decompose:
     """The decomposition for targets without a kernel in any type; None for others, which carry the
     operator in another type."""
@@ -124,13 +131,10 @@ def _where_missing(decompose: Decompose) -> Decompose:
     return decomposed
 
 
-_OPERATORS: Mapping[str, Decompose] = {
-    **dict.fromkeys(("BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"), bitwise),
-    "BitShift": shifted_by_constant,
-}
+_BITWISE = ("BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor")
+_WORDS = [dtype for dtype in INTEGERS if dtype.bitwidth >= 8]
 BIT_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
-    (op_type, dtype): _where_missing(function)
-    for op_type, function in _OPERATORS.items()
-    for dtype in _WORDS
+    **{(op_type, dtype): _where_missing(bitwise) for op_type in _BITWISE for dtype in _WORDS},
+    **{("BitShift", dtype): _where_missing(shifted) for dtype in _WORDS if dtype in UNSIGNED},
 }
 """The decomposition of each operator and element type."""
