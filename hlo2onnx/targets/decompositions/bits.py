@@ -45,8 +45,13 @@ def bitwise(b: TargetBuilder, node: oir.Node) -> oir.Value:
         return decompose_bitwise(b, node)
     for x, other in (operands, operands[::-1]):
         mask = _uniform(other)
-        if mask is not None and (made := _with_mask(b, node.op_type, x, mask)) is not None:
-            return b.expand(made, _dims(node))
+        is_same = x.shape == node.outputs[0].shape
+        if (
+            mask is not None
+            and is_same
+            and (made := _with_mask(b, node.op_type, x, mask)) is not None
+        ):
+            return b.Identity(x) if made is x else made
     if dtype_of(operands[0]).bitwidth <= 32:
         return decompose_bitwise(b, node)
     words = [b.cast(x, T.UINT64) for x in operands]
@@ -56,12 +61,6 @@ def bitwise(b: TargetBuilder, node: oir.Node) -> oir.Value:
         for parts in ([b.Div(x, half) for x in words], words)
     )
     return b.cast(b.Add(b.Mul(high, half), low), dtype_of(operands[0]))
-
-
-def _dims(node: oir.Node) -> tuple[oir.SymbolicDim | int, ...]:
-    shape = node.outputs[0].shape
-    assert shape is not None
-    return tuple(shape)
 
 
 def _uniform(x: oir.Value) -> int | None:

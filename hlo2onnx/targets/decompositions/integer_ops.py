@@ -249,8 +249,9 @@ def _sum_of_parts(b: TargetBuilder, x: oir.Value) -> oir.Value:
         rest = b.Div(b.Sub(rest, parts[-1]), step)
     total: oir.Value | None = None
     for part in (rest, *reversed(parts)):
-        exact = b.ReduceSum(b.cast(part, T.DOUBLE), b.i64([1]), keepdims=1)
-        added = b.cast(exact, T.INT64)
+        exact = b.ReduceSum(b.cast(part, T.DOUBLE), b.i64([1]), keepdims=0)
+        # A node between two Casts, which ONNX Runtime would make one: it saturates.
+        added = b.unsqueeze(b.cast(exact, T.INT64), [1])
         more = total if total is None else b.Mul(total, b.scalar_like(1 << 16, added))
         total = added if more is None else b.Add(more, added)
     assert total is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,7 @@ def decompose_bitwise(b: TargetBuilder, node: oir.Node) -> oir.Value:
         return b.Sub(b.scalar(ones, dtype), operands[0])
     word = _word(dtype)
     first, second = (b.cast(x, word) for x in operands)
-    byte = np.arange(256, dtype=np.uint8)
-    table = b.const(_FUNCTIONS[node.op_type](byte[:, None], byte).reshape(-1))
+    table = b.const(_table(node.op_type))
     if word == T.UINT8:
         return b.cast(_looked_up(b, table, first, second), dtype)
     count = word.bitwidth // 8
@@ -54,7 +54,15 @@ def decompose_bitwise(b: TargetBuilder, node: oir.Node) -> oir.Value:
     weights = b.const(np.array([[1 << 8 * index] for index in range(count)]), wide)
     dims = shape_of(node.outputs[0])
     joined = b.op("MatMul", results, weights, types=[(wide, (*dims, 1))])
-    return b.cast(b.squeeze(joined, [len(dims)]), dtype)
+    # A node between two Casts, which ONNX Runtime would make one: it saturates.
+    return b.cast(b.squeeze(b.cast(joined, T.INT64), [len(dims)]), dtype)
+
+
+@cache
+def _table(op_type: str) -> np.ndarray:
+    """The results for all pairs of bytes. One array, so that a model has it once."""
+    byte = np.arange(256, dtype=np.uint8)
+    return _FUNCTIONS[op_type](byte[:, None], byte).reshape(-1)
 
 
 def _word(dtype: oir.DataType) -> oir.DataType:
