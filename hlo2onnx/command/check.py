@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack, overload
 
 from hlo2onnx.api import Keywords, Program, split_keywords
-from hlo2onnx.command.slow_parts import SlowPart, elsewhere, slow_parts
+from hlo2onnx.command.slow_parts import SlowPart, slow_parts
 from hlo2onnx.errors import Refusal, TranslationError, UsageError
 from hlo2onnx.frontend.load import prepared
 from hlo2onnx.frontend.signature import PyTree
@@ -130,8 +130,7 @@ def _checked(
     model, report, diagnosis = diagnose(_with_weights_as_inputs(loaded), options)
     slow: list[SlowPart] = []
     if model is not None:
-        target = load_target(options.target)
-        slow = slow_parts(model, target.costs, diagnosis.expansions) + elsewhere(model, target)
+        slow = slow_parts(model, load_target(options.target), diagnosis.expansions)
     return Check(
         loaded.description,
         report.target,

@@ -64,19 +64,20 @@ class _Runs(NamedTuple):
     is_known: bool
 
 
-def slow_parts(model: oir.Model, costs: Costs, expansions: Sequence[Expansion]) -> list[SlowPart]:
+def slow_parts(model: oir.Model, target: Target, expansions: Sequence[Expansion]) -> list[SlowPart]:
     """The slow parts of a model, the slowest first.
 
     Args:
-        costs: Those of the target. They say what is reported.
+        target: Its costs say what is reported.
         expansions: Ops that became many nodes. Loops in them are not reported on their own.
     """
     found = [_of_expansion(each) for each in expansions]
     scopes = tuple(each.scope for each in expansions)
     for graph in each_graph(model):
         for node in graph:
-            found += _loops(node, costs, scopes)
+            found += _loops(node, target.costs, scopes)
             found += _copies(node, 1)
+    found += _elsewhere(model, target)
     unique = {(part.what, part.why, part.where): part for part in found}
     return sorted(unique.values(), key=lambda part: -part.nodes)
 
@@ -91,21 +92,13 @@ def _of_expansion(expansion: Expansion) -> SlowPart:
     )
 
 
-def elsewhere(model: oir.Model, target: Target) -> list[SlowPart]:
-    """The nodes that do not run on the target's device, those in loops first."""
-    found = [
-        SlowPart(
-            label_of(node),
-            f"{target.name} has no kernel: ONNX Runtime runs it on the CPU, and copies"
-            + (f", in each trip of a loop ({where})" if is_in_loop(where) else ""),
-            _where(node),
-            "compute it in another element type; placement='strict' refuses it",
-            nodes=1,
-        )
-        for node, where in placed(each_graph(model), target).nodes
-    ]
-    unique = {(part.what, part.why, part.where): part for part in found}
-    return sorted(unique.values(), key=lambda part: -len(part.why))
+def _elsewhere(model: oir.Model, target: Target) -> Iterator[SlowPart]:
+    """The nodes that do not run on the target's device."""
+    for node, where in placed(each_graph(model), target).nodes:
+        why = f"{target.name} has no kernel: ONNX Runtime runs it on the CPU, and copies"
+        why += f", in each trip of a loop ({where})" if is_in_loop(where) else ""
+        next = "compute it in another element type; placement='strict' refuses it"
+        yield SlowPart(label_of(node), why, _where(node), next, nodes=1)
 
 
 # -- loops ----------------------------------------------------------------------------------------

@@ -25,11 +25,9 @@ class TargetBuilder(GraphBuilder):
         self.target = target
 
     @contextmanager
-    def on_fallback(self) -> Iterator[None]:
-        """Makes nodes for the target's fallback within the block."""
-        own, fallback = self.target, self.target.fallback
-        assert fallback is not None
-        self.target = fallback
+    def on(self, target: Target) -> Iterator[None]:
+        """Makes nodes for another target within the block."""
+        own, self.target = self.target, target
         try:
             yield
         finally:

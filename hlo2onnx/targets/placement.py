@@ -20,8 +20,8 @@ from hlo2onnx.targets.legalize.kernels import STRUCTURAL, has_kernel
 from hlo2onnx.targets.target import Target
 
 _OF_HOST: Final[Mapping[str, frozenset[int]]] = {
-    **dict.fromkeys(("CumSum", "Expand", "Reshape", "Split", "Squeeze", "Tile", "TopK", "Trilu",
-                     "Unsqueeze"), frozenset({1})),
+    **dict.fromkeys(("CumSum", "Expand", "Reduce", "Reshape", "Split", "Squeeze", "Tile", "TopK",
+                     "Trilu", "Unsqueeze"), frozenset({1})),
     **dict.fromkeys(("ConstantOfShape", "If"), frozenset({0})),
     **dict.fromkeys(("Clip", "Dropout", "OneHot"), frozenset({1, 2})),
     **dict.fromkeys(("Pad", "Resize"), frozenset({1, 2, 3})),
@@ -30,8 +30,6 @@ _OF_HOST: Final[Mapping[str, frozenset[int]]] = {
     "Slice": frozenset({1, 2, 3, 4}),
 }  # fmt: skip
 """The inputs that kernels of a device read from the memory of the CPU, such as shapes."""
-_TO_HOST: Final = frozenset({"Shape", "Size"})
-"""Operators of a device whose results are in the memory of the CPU."""
 _SMALL: Final = 100
 """Elements of the largest constant beside which ONNX Runtime computes on the CPU with shapes."""
 
@@ -90,19 +88,18 @@ def note_placement(graphs: Iterable[oir.Graph], target: Target, report: Report) 
 
 
 def _place(graph: oir.Graph, where: str, target: Target, opset: int, found: Placement) -> None:
-    given = set(graph.inputs)
     traced: set[oir.Value] = set()  # results on the CPU that come from a shape
     reads: tuple[set[oir.Value], set[oir.Value]] = (set(), set())  # on the CPU, on the device
     makes: tuple[set[oir.Value], set[oir.Value]] = (set(), set())
     for node in nodes_in(graph):
         if node.op_type == "Constant":
             continue
-        of_host = _of_host(node)
+        of_host = _OF_HOST.get("Reduce" if node.op_type.startswith("Reduce") else node.op_type, ())
         inputs = [(at, x) for at, x in enumerate(node.inputs) if x is not None]
         is_here, is_small = has_kernel(node, target, opset), False
-        if not traced.isdisjoint(x for _, x in inputs) and node.op_type not in STRUCTURAL:
+        if not traced.isdisjoint(node.inputs) and node.op_type not in STRUCTURAL:
             is_small = is_here and all(
-                _may_be_on_cpu(x, given) or (x in traced and at not in of_host) for at, x in inputs
+                _may_be_on_cpu(x, graph) or (x in traced and at not in of_host) for at, x in inputs
             )
             is_here = is_here and not is_small
             if not is_here:
@@ -112,29 +109,21 @@ def _place(graph: oir.Graph, where: str, target: Target, opset: int, found: Plac
             found.nodes.append((node, where))
         for at, x in inputs:
             reads[is_here and at not in of_host].add(x)
-        is_made_here = is_here and node.op_type not in _TO_HOST
+        is_made_here = is_here and node.op_type not in ("Shape", "Size")
         makes[is_made_here].update(node.outputs)
         if is_here and not is_made_here:
             traced.update(node.outputs)
         for body in subgraphs(node):
             inside = f"{where}/{node.op_type}" if where else node.op_type
             _place(body, inside, target, opset, found)
-    outer = {x for x in (*reads[0], *reads[1]) if x not in makes[0] and x not in makes[1]}
-    copied = (reads[1] & makes[0]) | (reads[0] & makes[1])
-    copied |= {x for x in reads[0] & reads[1] & outer if x.const_value is None}
-    found.copies[where] += len(copied)
+    given = {x for x in reads[0] & reads[1] if x.const_value is None} - makes[0] - makes[1]
+    found.copies[where] += len((reads[1] & makes[0]) | (reads[0] & makes[1]) | given)
 
 
-def _of_host(node: oir.Node) -> frozenset[int]:
-    if node.op_type.startswith("Reduce"):
-        return frozenset({1})
-    return _OF_HOST.get(node.op_type, frozenset())
-
-
-def _may_be_on_cpu(x: oir.Value, given: set[oir.Value]) -> bool:
+def _may_be_on_cpu(x: oir.Value, graph: oir.Graph) -> bool:
     """Whether ONNX Runtime takes an operand for one that the CPU has, too."""
     if x.dtype in FLOATS and x.dtype.bitwidth < 32:
         return False
     size = size_of(x)
-    is_constant = x.const_value is not None
-    return x in given or (is_constant and size is not None and size <= _SMALL)
+    is_small = x.const_value is not None and size is not None and size <= _SMALL
+    return is_small or x in graph.inputs

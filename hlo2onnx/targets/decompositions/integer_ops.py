@@ -16,19 +16,9 @@ import onnx_ir as oir
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import canonical, is_static, product
 from hlo2onnx.ir.ranges import range_of_type
-from hlo2onnx.ir.values import (
-    INTEGERS,
-    Dim,
-    attributes_of,
-    const_ints,
-    dtype_of,
-    present,
-    rank_of,
-    shape_of,
-)
+from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, present, rank_of, shape_of
 from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
 from hlo2onnx.targets.decompositions.rounded_integers import as_signed, is_rounded, where_rounded
-from hlo2onnx.targets.target import node_key
 
 T = oir.DataType
 
@@ -74,27 +64,6 @@ def bounded(b: TargetBuilder, node: oir.Node) -> Outputs:
     if not all(b.supports(op_type, dtype) for op_type in ("Max", "Min")):
         return where_rounded(clip)(b, node)
     return (relu if node.op_type == "Relu" else clip)(b, node)
-
-
-def padded_by_parts(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
-    """Pad(x, value) between expanded values, where no integer type has a kernel."""
-    x, pads, value, axes = (*node.inputs, None, None)[:4]
-    assert x is not None
-    is_carried = any(b.supports("Pad", dtype) for dtype in INTEGERS)
-    counts, given = const_ints(pads), (*range(rank_of(x)),) if axes is None else const_ints(axes)
-    if is_carried or node_key(node) != "Pad" or counts is None or given is None:
-        return None
-    if min(counts, default=0) < 0:
-        return None
-    made, item = x, b.scalar_like(0, x) if value is None else b.reshape(value, ())
-    for place, axis in enumerate(given):
-        dims, parts = list(shape_of(made)), [made]
-        for at, count in ((0, counts[place]), (2, counts[place + len(given)])):
-            if count:
-                dims[axis % len(dims)] = count
-                parts.insert(at, b.expand(item, dims))
-        made = b.concat(parts, axis=axis % len(dims)) if len(parts) > 1 else made
-    return made
 
 
 def first_of_top_k(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
@@ -247,14 +216,15 @@ def _sum_of_parts(b: TargetBuilder, x: oir.Value) -> oir.Value:
     for _ in range(0 if is_short else dtype.bitwidth // 16 - 1):
         parts.append(b.Mod(rest, step))
         rest = b.Div(b.Sub(rest, parts[-1]), step)
-    total: oir.Value | None = None
-    for part in (rest, *reversed(parts)):
-        exact = b.ReduceSum(b.cast(part, T.DOUBLE), b.i64([1]), keepdims=0)
+
+    def sum_of(part: oir.Value) -> oir.Value:
+        total = b.ReduceSum(b.cast(part, T.DOUBLE), b.i64([1]), keepdims=0)
         # A node between two Casts, which ONNX Runtime would make one: it saturates.
-        added = b.unsqueeze(b.cast(exact, T.INT64), [1])
-        more = total if total is None else b.Mul(total, b.scalar_like(1 << 16, added))
-        total = added if more is None else b.Add(more, added)
-    assert total is not None
+        return b.unsqueeze(b.cast(total, T.INT64), [1])
+
+    total = sum_of(rest)
+    for part in reversed(parts):
+        total = b.Add(b.Mul(total, b.scalar_like(1 << 16, total)), sum_of(part))
     return b.cast(total, dtype)
 
 
@@ -350,6 +320,5 @@ INTEGER_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op_type, T.INT32): function for op_type, function in _NARROW.items()},
     ("Clip", T.UINT32): bounded,
     **{(op_type, T.INT64): first_of_top_k for op_type in ("ArgMax", "ArgMin")},
-    **{("Pad", dtype): padded_by_parts for dtype in INTEGERS},
 }
 """The decomposition of each operator and element type."""

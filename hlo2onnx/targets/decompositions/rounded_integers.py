@@ -293,7 +293,28 @@ def chosen(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
 # -- borders ---------------------------------------------------------------------------------------
 
 
-def padded(b: TargetBuilder, node: oir.Node) -> oir.Value:
+def padded(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """Pad(x, value) as x between expanded values, where no integer type has a kernel."""
+    x, pads, value = (*node.inputs, None)[:3]
+    assert x is not None
+    if is_rounded(b, "Pad", dtype_of(x)):
+        return _padded_with_zero(b, node)
+    counts = const_of(pads) if node_key(node) == "Pad" and len(node.inputs) < 4 else None
+    is_carried = any(b.supports("Pad", dtype) for dtype in _WHOLE)
+    if counts is None or (counts < 0).any() or is_carried:
+        return None
+    item = b.scalar_like(0, x) if value is None else b.reshape(value, ())
+    for axis in range(rank_of(x)):
+        parts = [x]
+        for at, count in ((0, int(counts[axis])), (2, int(counts[axis + rank_of(x)]))):
+            dims = (*shape_of(x)[:axis], count, *shape_of(x)[axis + 1 :])
+            if count:
+                parts.insert(at, b.expand(item, dims))
+        x = b.concat(parts, axis=axis) if len(parts) > 1 else x
+    return x
+
+
+def _padded_with_zero(b: TargetBuilder, node: oir.Node) -> oir.Value:
     """Pad(x, v) = Pad(x - v, 0) + v, for targets that round the new elements."""
     x, pads, value, axes = (*node.inputs, None, None)[:4]
     assert x is not None
@@ -329,6 +350,7 @@ _LARGEST_PRODUCT: Final = 1 << 24
 # -- tables ----------------------------------------------------------------------------------------
 
 _HALVES = (T.INT16, T.UINT16)
+_WHOLE = (T.INT8, *_HALVES, T.INT32, T.INT64, T.UINT8, T.UINT32, T.UINT64)
 _INTEGERS = (T.INT8, *_HALVES, T.INT32, T.UINT32)
 _COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 _ORDERS = ("ArgMax", "ArgMin", "Max", "Min", "ReduceMax", "ReduceMin", "ScatterElements",
@@ -350,7 +372,7 @@ ROUNDED_INTEGERS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op, T.UINT32): where_rounded(f) for op, f in _UNSIGNED.items()},
     ("BitShift", T.UINT32): shifted,
     ("Where", T.INT32): chosen,
-    ("Pad", T.INT32): where_rounded(padded),
+    **{("Pad", dtype): padded for dtype in _WHOLE},
     **{("Cast", t): cast_rounded for t in (T.FLOAT, T.FLOAT16, *_INTEGERS)},
 }
 """By operator and element type."""

@@ -181,12 +181,12 @@ def _replace_node(
         return True
     if _carry(node, kernels):
         return True
-    refusal = _refusal(node, *_no_kernel(node, kernels))
-    if kernels.falls_back and not has_kernel(node, builder.target, builder.opset):
-        with builder.on_fallback():
+    found: bool | Refusal = _refusal(node, *_no_kernel(node, kernels))
+    fallback = builder.target.fallback
+    if kernels.is_mixed and fallback and not has_kernel(node, builder.target, builder.opset):
+        with builder.on(fallback):
             found = _replace_node(node, kernels, ())
-        return refusal if isinstance(found, Refusal) else found
-    return refusal
+    return found
 
 
 def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:

@@ -49,11 +49,6 @@ class Kernels:
     facts: Facts
     is_mixed: bool = True
 
-    @property
-    def falls_back(self) -> bool:
-        """Whether nodes without a kernel of the present target may run on another one."""
-        return self.is_mixed and self.builder.target.fallback is not None
-
     def can_run(self, node: oir.Node) -> bool:
         """Whether the node can stay as it is."""
         return self.can_compute(node) and not self.unmatched(node)
