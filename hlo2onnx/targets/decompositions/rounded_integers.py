@@ -311,7 +311,7 @@ def padded(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
             if count:
                 parts.insert(at, b.expand(item, dims))
         x = b.concat(parts, axis=axis) if len(parts) > 1 else x
-    return x
+    return b.Identity(x) if x is node.inputs[0] else x
 
 
 def _padded_with_zero(b: TargetBuilder, node: oir.Node) -> oir.Value:
