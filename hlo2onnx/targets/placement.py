@@ -116,8 +116,8 @@ def _place(graph: oir.Graph, where: str, target: Target, opset: int, found: Plac
         for body in subgraphs(node):
             inside = f"{where}/{node.op_type}" if where else node.op_type
             _place(body, inside, target, opset, found)
-    given = {x for x in reads[0] & reads[1] if x.const_value is None} - makes[0] - makes[1]
-    found.copies[where] += len((reads[1] & makes[0]) | (reads[0] & makes[1]) | given)
+    both = {x for x in reads[0] & reads[1] if x.const_value is None}
+    found.copies[where] += len((reads[1] & makes[0]) | (reads[0] & makes[1]) | both)
 
 
 def _may_be_on_cpu(x: oir.Value, graph: oir.Graph) -> bool:

@@ -128,6 +128,17 @@ def test_extremes_of_bool_and_of_nothing() -> None:
     assert [*empty] == [np.iinfo(np.int32).min] * 2
 
 
+def test_reductions_of_a_free_dimension() -> None:
+    def reduced(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return x.max(1, initial=-(2**31)), x.sum(1)
+
+    program = hlo2onnx.translate(reduced, "int32[2, n]", target="ort-cuda", placement="strict")
+    for count in (0, 1, 900):
+        x = near_powers([24, 30], np.int32, 2, count or 1)[:, :count]
+        for made, right in zip(program(x), reduced(jnp.array(x)), strict=True):
+            np.testing.assert_array_equal(made, right)
+
+
 def test_clip_of_integers() -> None:
     x = near_powers([0, 5, 31], np.int32, 40)
     low, high = np.iinfo(np.int32).min + 1, 1 << 30
