@@ -30,6 +30,7 @@ from hlo2onnx.options import (
     IntegerWeights,
     NanPolicy,
     Options,
+    PlacementPolicy,
     PortNames,
     WeightsDtype,
     names,
@@ -51,6 +52,7 @@ class Keywords(TypedDict, total=False):
     function: str | None
     nan: NanPolicy
     half: HalfPolicy
+    placement: PlacementPolicy
     functions: FunctionPolicy
     callbacks: CallbackPolicy
     without: str | Iterable[str]
@@ -89,6 +91,7 @@ def translate(
     function: str | None = ...,
     nan: NanPolicy = ...,
     half: HalfPolicy = ...,
+    placement: PlacementPolicy = ...,
     functions: FunctionPolicy = ...,
     callbacks: CallbackPolicy = ...,
     without: str | Iterable[str] = ...,
@@ -138,6 +141,7 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
         function: Function to translate, if the module has several. Default: `main`.
         nan: "default", "xla" or "runtime": see `hlo2onnx.options.Options.nan`.
         half: "xla" or "fast": see `hlo2onnx.options.Options.half`.
+        placement: "mixed" or "strict": see `hlo2onnx.options.Options.placement`.
         functions: "inline" or "keep": see `hlo2onnx.options.Options.functions`.
         callbacks: "drop-checks", "unreachable" or "refuse": see
             `hlo2onnx.options.Options.callbacks`.

@@ -24,6 +24,7 @@ DUMP_VARIABLE = "HLO2ONNX_DUMP"
 
 NanPolicy = Literal["default", "xla", "runtime"]
 HalfPolicy = Literal["xla", "fast"]
+PlacementPolicy = Literal["mixed", "strict"]
 FunctionPolicy = Literal["inline", "keep"]
 CallbackPolicy = Literal["drop-checks", "unreachable", "refuse"]
 DenormalPolicy = Literal["keep", "flush"]
@@ -44,6 +45,7 @@ PortNames = Sequence[str] | Mapping[str, str]
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "nan": get_args(NanPolicy),
     "half": get_args(HalfPolicy),
+    "placement": get_args(PlacementPolicy),
     "functions": get_args(FunctionPolicy),
     "callbacks": get_args(CallbackPolicy),
     "denormals": get_args(DenormalPolicy),
@@ -68,6 +70,9 @@ class Options:
         half: Arithmetic in f16 and bf16. "xla": every op rounds once, as in XLA on the CPU. "fast":
             values are rounded where they are stored, compared or converted to integers. Between,
             they are f32, or the runtime's own kernels skip roundings.
+        placement: Nodes that a target's device has no kernel for, such as those of "ort-cuda".
+            "mixed": ONNX Runtime runs them on the CPU, which costs copies; the report says which.
+            "strict": they are refused.
         without: Names of rewrite rules that are switched off.
         weights_dtype: Type in which f32 weights are stored. "bfloat16" or "float16": all of them,
             and the nodes that read them get f32 again. "int4" or "int8": the matrices that only
@@ -95,6 +100,7 @@ class Options:
     function: str | None = None
     nan: NanPolicy = "default"
     half: HalfPolicy = "xla"
+    placement: PlacementPolicy = "mixed"
     without: frozenset[str] = frozenset()
     dump: Path | None = None
     weights_dtype: WeightsDtype | IntegerWeights | None = None

@@ -49,6 +49,7 @@ from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.estimate import call_seconds
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.legalize.opsets import oldest_opset
+from hlo2onnx.targets.placement import note_placement
 from hlo2onnx.targets.threads import is_for_one_thread
 from hlo2onnx.targets.workarounds.constants import conceal_conditions
 
@@ -201,8 +202,9 @@ class _Translation:
         options, target, report = self.options, self.target, self.report
         with _timed(report, "legalize"), _depth_limited():
             for part in _parts(model):
-                legalize(part, target, options.half, report, options.nan)
+                legalize(part, target, options.half, report, options.nan, options.placement)
                 inline_branches(part, target, self.watch)
+            note_placement(each_graph(model), target, report)
 
     def finish(self, model: oir.Model) -> None:
         """Makes a model that the target runs, and names its values and weights."""

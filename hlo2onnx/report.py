@@ -63,6 +63,8 @@ class Report:
         casts: Cast nodes that the target needs, by operator and type ("Conv f64").
         expanded: Nodes that became other operators, because the target does not have them, or
             computes them wrongly; by operator and type ("Mod i64").
+        fallback: Nodes that the runtime runs elsewhere than on the target's device, by operator,
+            type and the control flow around them ("BitwiseXor u32 in Loop").
         weights: Bytes of the weights in the program and in the model, and why if there are more.
         notes: Notes for the user, such as dropped shardings or a changed opset, each once.
         seconds: Wall-clock seconds per stage.
@@ -80,6 +82,7 @@ class Report:
     relaxed: Counter[str] = field(default_factory=Counter)
     casts: Counter[str] = field(default_factory=Counter)
     expanded: Counter[str] = field(default_factory=Counter)
+    fallback: Counter[str] = field(default_factory=Counter)
     weights: WeightSizes = WeightSizes()
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -124,6 +127,7 @@ class Report:
             "relaxed": _counts(self.relaxed),
             "casts": _counts(self.casts, "for "),
             "expanded": _counts(self.expanded),
+            "on CPU": _counts(self.fallback),
             "weights": self.weights.items(),
         }
         for title, items in sections.items():

@@ -82,6 +82,8 @@ POLICIES = {
     " (default), XLA's everywhere, or the runtime's",
     "half": "f16 and bf16: round after every op as XLA does (default), or only what is stored,"
     " compared or made an integer",
+    "placement": "nodes that the target's device has no kernel for: run on the CPU (default), or"
+    " refused",
     "functions": "inline private functions and composites (default), or keep them as functions",
     "callbacks": "leave out branches with Python callbacks: those of equinox's checks (default),"
     " all of them, or none",

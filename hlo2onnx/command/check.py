@@ -130,7 +130,7 @@ def _checked(
     model, report, diagnosis = diagnose(_with_weights_as_inputs(loaded), options)
     slow: list[SlowPart] = []
     if model is not None:
-        slow = slow_parts(model, load_target(options.target).costs, diagnosis.expansions)
+        slow = slow_parts(model, load_target(options.target), diagnosis.expansions)
     return Check(
         loaded.description,
         report.target,

@@ -16,6 +16,9 @@ from hlo2onnx.lowering.context import Expansion
 from hlo2onnx.report import duration
 from hlo2onnx.targets.costs import Costs
 from hlo2onnx.targets.estimate import Work, work_of
+from hlo2onnx.targets.legalize.changes import label_of
+from hlo2onnx.targets.placement import is_in_loop, placed
+from hlo2onnx.targets.target import Target
 
 _LOOP_NODES = 20_000
 """Nodes that a loop runs, over all trips, from which it is reported. They take 10 ms to start."""
@@ -52,19 +55,20 @@ class SlowPart:
         return f"{self.what}: {self.why}\n  where  {self.where}\n  next   {self.next}"
 
 
-def slow_parts(model: oir.Model, costs: Costs, expansions: Sequence[Expansion]) -> list[SlowPart]:
+def slow_parts(model: oir.Model, target: Target, expansions: Sequence[Expansion]) -> list[SlowPart]:
     """The slow parts of a model, the slowest first.
 
     Args:
-        costs: Those of the target. They say what is reported.
+        target: Its costs say what is reported.
         expansions: Ops that became many nodes. Loops in them are not reported on their own.
     """
     found = [_of_expansion(each) for each in expansions]
     scopes = tuple(each.scope for each in expansions)
     for graph in each_graph(model):
         for node in graph:
-            found += _loops(node, costs, scopes)
+            found += _loops(node, target.costs, scopes)
             found += _copies(node, 1)
+    found += _elsewhere(model, target)
     unique = {(part.what, part.why, part.where): part for part in found}
     return sorted(unique.values(), key=lambda part: -part.nodes)
 
@@ -77,6 +81,15 @@ def _of_expansion(expansion: Expansion) -> SlowPart:
         "compute it before the model runs, or use smaller operands",
         nodes=expansion.nodes,
     )
+
+
+def _elsewhere(model: oir.Model, target: Target) -> Iterator[SlowPart]:
+    """The nodes that do not run on the target's device."""
+    for node, where in placed(each_graph(model), target).nodes:
+        why = f"{target.name} has no kernel: ONNX Runtime runs it on the CPU, and copies"
+        why += f", in each trip of a loop ({where})" if is_in_loop(where) else ""
+        next = "compute it in another element type; placement='strict' refuses it"
+        yield SlowPart(label_of(node), why, _where(node), next, nodes=1)
 
 
 # -- loops ----------------------------------------------------------------------------------------

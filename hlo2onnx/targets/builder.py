@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import onnx_ir as oir
 
@@ -22,6 +23,15 @@ class TargetBuilder(GraphBuilder):
     def __init__(self, graph: oir.Graph, opset: int, target: Target) -> None:
         super().__init__(graph, opset)
         self.target = target
+
+    @contextmanager
+    def on(self, target: Target) -> Iterator[None]:
+        """Makes nodes for another target within the block."""
+        own, self.target = self.target, target
+        try:
+            yield
+        finally:
+            self.target = own
 
     def cast(self, x: oir.Value, dtype: oir.DataType) -> oir.Value:
         """Cast, or x itself when it has that type. A constant becomes another one where the target

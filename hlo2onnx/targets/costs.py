@@ -172,6 +172,8 @@ class Flags:
     f32."""
     sums_in_f64: bool = False
     """Reductions add integers in f64 and saturate: they are right if f64 holds all sums."""
+    reduces_in_f32: bool = False
+    """Reductions of integers are computed in f32: they are right if f32 holds all results."""
     saturates_int8: bool = False
     """On some processors products of quantized numbers saturate, unless the session is told to
     compute them exactly."""

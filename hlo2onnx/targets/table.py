@@ -4,6 +4,7 @@ The form:
 
     {
       "extends": "ort-cpu",                      the target that gives the rest
+      "fallback": "ort-cpu",                     the target that runs nodes without a kernel
       "runtime": "...", "runtime_version": "...", "about": "...",
       "min_opset": 18, "max_opset": 21, "default_opset": 20, "max_ir_version": 10,
       "ops":   {"Add": {"18-": "f32 i64"}},      operator key -> opsets -> element types
@@ -62,7 +63,7 @@ _FOLDER: Final = resources.files("hlo2onnx.targets").joinpath("tables")
 _LIMITS: Final = ("min_opset", "max_opset", "default_opset", "max_ir_version")
 _FLAGS: Final = tuple(field.name for field in fields(Flags))
 _COSTS: Final = tuple(field.name for field in fields(Costs))
-_TEXTS: Final = ("extends", "runtime", "runtime_version", "onnx_version", "about")
+_TEXTS: Final = ("extends", "fallback", "runtime", "runtime_version", "onnx_version", "about")
 _ROWS: Final = ("ops", "wrong", "limited")
 _PAIRS: Final = ("pairs", "wrong_pairs", "limited_pairs")
 _NAMES: Final = ("harmful_fusions", "skipped", "costs", CONTRIB_DOMAIN)
@@ -169,6 +170,8 @@ def _target(name: str, table: Mapping[str, Any]) -> Target:
         for key, types in table.get(CONTRIB_DOMAIN, {}).items()
     }
     skipped = {op: reason for reason, ops in table.get("skipped", {}).items() for op in ops.split()}
+    if "fallback" in table:
+        given["fallback"] = _known_target(table["fallback"])
     target = replace(
         base,
         name=name,

@@ -196,8 +196,7 @@ class Target:
         runtime_version: Version of the runtime that was probed (of onnx for the schema target).
         min_opset: Oldest opset of the default domain in the table.
         max_opset: Newest opset that the runtime loads.
-        default_opset: Opset of models for it, if the user gives none and no operator needs a newer
-            one.
+        default_opset: Opset of models if the user gives none and no operator needs a newer one.
         max_ir_version: Newest ONNX IR version that the runtime loads.
         ops: Rows by operator key.
         pairs: Rows by the keys of `PAIR_PARAMETERS`.
@@ -210,6 +209,7 @@ class Target:
         contrib: Operators of "com.microsoft" that it has, and that pay -> their element types.
         flags: Other properties of the runtime.
         costs: Sizes at which one way to compute becomes faster than another.
+        fallback: The target on which the runtime itself runs nodes without a kernel.
         variants: Whether `Op[...]` has rows of its own; otherwise those of `Op` hold.
     """
 
@@ -230,6 +230,7 @@ class Target:
     contrib: Mapping[str, frozenset[ir.DataType]] = field(default_factory=dict)
     flags: Flags = field(default_factory=Flags)
     costs: Costs = field(default_factory=Costs)
+    fallback: Target | None = None
     variants: bool = True
 
     def __post_init__(self) -> None:

@@ -224,8 +224,12 @@ def _of_target(target: str, providers: Providers | None) -> tuple[str | None, st
     """
     if providers is not None or target in ("", SCHEMA_TARGET):
         return None, ""
-    if target.partition("@")[0] not in KINDS:
+    kind = KINDS.get(target.partition("@")[0])
+    if kind is None:
         return None, f"hlo2onnx does not know how to run models in {target}"
+    is_here = kind.provider and is_module(kind.module)
+    if is_here and kind.provider not in onnxruntime().get_available_providers():
+        return None, f"this build of ONNX Runtime has no {kind.provider}; install {kind.package}"
     return target, ""
 
 

@@ -136,7 +136,7 @@ def test_what_is_not_probed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [key for key in known if key not in table] == []
     assert (table["costs"], table["slow_rnn"]) == (known["costs"], known["slow_rnn"])
     flags = {field.name for field in fields(Flags)}
-    kept = {"about", "com.microsoft", "costs", "default_opset"}
+    kept = {"about", "com.microsoft", "costs", "default_opset", "fallback"}
     assert kept | flags == {*measured, *probe_kernels.KEPT}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import onnx_ir as oir
 
 from hlo2onnx.targets.builder import Decompose
+from hlo2onnx.targets.decompositions.bits import BIT_OPERATORS
 from hlo2onnx.targets.decompositions.convolution import decompose_conv
 from hlo2onnx.targets.decompositions.dft import decompose_dft
 from hlo2onnx.targets.decompositions.functions import (
@@ -26,6 +27,7 @@ DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     ("DFT", oir.DataType.FLOAT): decompose_dft,
     **{(op_type, oir.DataType.DOUBLE): decompose_function for op_type in F64_FUNCTIONS},
     **{(op_type, oir.DataType.FLOAT): decompose_function for op_type in F32_FUNCTIONS},
+    **BIT_OPERATORS,
     **COMPARISONS,
     **BOUNDS,
     **INTEGER_OPERATORS,

@@ -58,6 +58,24 @@ def sign(b: GraphBuilder, node: oir.Node) -> oir.Value:
     return b.Sub(above, below)
 
 
+def bounded(b: TargetBuilder, node: oir.Node) -> Outputs:
+    """Clip or Relu by Max and Min, where the target has these."""
+    dtype = dtype_of(present(node.inputs)[0])
+    if not all(b.supports(op_type, dtype) for op_type in ("Max", "Min")):
+        return where_rounded(clip)(b, node)
+    return (relu if node.op_type == "Relu" else clip)(b, node)
+
+
+def first_of_top_k(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """ArgMax or ArgMin by TopK, which puts the first of equal elements first."""
+    x, given = present(node.inputs)[0], attributes_of(node)
+    if not b.supports("TopK", dtype_of(x)) or given.get("select_last_index", 0):
+        return None
+    axis, largest = given.get("axis", 0) % rank_of(x), int(node.op_type == "ArgMax")
+    _, places = b.outputs("TopK", x, b.i64([1]), axis=axis, largest=largest, n_outputs=2)
+    return places if given.get("keepdims", 1) else b.squeeze(places, [axis])
+
+
 # -- reductions ----------------------------------------------------------------------------------
 
 
@@ -141,6 +159,22 @@ def _folded_extreme(
     return x
 
 
+def _narrow_extreme(
+    b: TargetBuilder, x: oir.Value, axes: Sequence[int], *, op_type: str
+) -> oir.Value | None:
+    """Max or Min of INT32 numbers, for a kernel that computes it in f32: in f64, or folded."""
+    if not b.target.flags.reduces_in_f32:
+        is_folded = is_rounded(b, f"Reduce{op_type}", dtype_of(x))
+        return _folded_extreme(b, x, axes, op_type=op_type) if is_folded else None
+    if not b.has_f64:
+        return None
+    for axis in axes:
+        if not isinstance(shape_of(x)[axis], int):
+            x = _one_more(b, x, axis, _identity_of(op_type, dtype_of(x)))
+    wide = b.cast(x, T.DOUBLE)
+    return b.cast(b.op(f"Reduce{op_type}", wide, b.i64(list(axes)), keepdims=1), T.INT32)
+
+
 def _of_columns(function: Callable[[TargetBuilder, oir.Value], oir.Value | None]) -> Any:
     """A function of (outer, count, inner) that gives (outer, 1, inner), as a function of axes."""
 
@@ -162,6 +196,8 @@ def _sum(b: TargetBuilder, x: oir.Value) -> oir.Value | None:
     """The product with ones: MatMul wraps around, and is several times faster. Where it is computed
     in f32, the last of the cumulative sums."""
     outer, count, inner = shape_of(x)
+    if b.target.flags.reduces_in_f32:
+        return _sum_of_parts(b, x) if b.has_f64 else None
     one = b.scalar_like(1, x)
     if is_rounded(b, "MatMul", dtype_of(x)):
         is_known = isinstance(count, int)
@@ -169,6 +205,30 @@ def _sum(b: TargetBuilder, x: oir.Value) -> oir.Value | None:
     if inner == 1:
         return b.MatMul(b.reshape(x, (outer, count)), b.expand(one, (count, 1)))
     return b.MatMul(b.expand(one, (1, count)), x)
+
+
+def _sum_of_parts(b: TargetBuilder, x: oir.Value) -> oir.Value:
+    """The sum of up to 2^21 numbers of 32 bits in f64, which is exact; else those of their parts of
+    16 bits, for up to 2^37 numbers."""
+    count, dtype, rest = shape_of(x)[1], dtype_of(x), x
+    is_short = isinstance(count, int) and count <= _FEW_TERMS and dtype == T.INT32
+    step, parts = b.scalar(1 << 16, dtype), []
+    for _ in range(0 if is_short else dtype.bitwidth // 16 - 1):
+        parts.append(b.Mod(rest, step))
+        rest = b.Div(b.Sub(rest, parts[-1]), step)
+
+    def sum_of(part: oir.Value) -> oir.Value:
+        total = b.ReduceSum(b.cast(part, T.DOUBLE), b.i64([1]), keepdims=0)
+        # A node between two Casts, which ONNX Runtime would make one: it saturates.
+        return b.unsqueeze(b.cast(total, T.INT64), [1])
+
+    total = sum_of(rest)
+    for part in reversed(parts):
+        total = b.Add(b.Mul(total, b.scalar_like(1 << 16, total)), sum_of(part))
+    return b.cast(total, dtype)
+
+
+_FEW_TERMS = 1 << 21
 
 
 @_of_columns
@@ -245,7 +305,11 @@ _COMPARISONS: Mapping[str, Decompose] = {
     "Sign": sign,
     **_EXTREMES,
 }
-_ROUNDED: Mapping[str, Decompose] = {"Clip": clip, "Relu": relu, **_extremes(_folded_extreme)}
+_NARROW: Mapping[str, Decompose] = {
+    "Clip": bounded,
+    "Relu": where_rounded(relu),
+    **_extremes(_narrow_extreme),
+}
 _RANKINGS = ("ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "TopK")
 
 INTEGER_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
@@ -253,7 +317,8 @@ INTEGER_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op_type, T.INT64): function for op_type, function in _COMPARISONS.items()},
     **{(op, dtype): f for op, f in _EXTREMES.items() for dtype in (T.INT2, T.INT4, T.INT16)},
     **{(op_type, T.UINT64): as_signed for op_type in _RANKINGS},
-    **{(op_type, T.INT32): where_rounded(function) for op_type, function in _ROUNDED.items()},
-    ("Clip", T.UINT32): where_rounded(clip),
+    **{(op_type, T.INT32): function for op_type, function in _NARROW.items()},
+    ("Clip", T.UINT32): bounded,
+    **{(op_type, T.INT64): first_of_top_k for op_type in ("ArgMax", "ArgMin")},
 }
 """The decomposition of each operator and element type."""

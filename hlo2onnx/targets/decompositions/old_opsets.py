@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import UNSIGNED, dtype_of, present, rank_of, shape_of
+from hlo2onnx.targets.builder import TargetBuilder
 
 # -- bitwise ---------------------------------------------------------------------------------------
 
@@ -27,7 +29,7 @@ _FUNCTIONS = {
 }
 
 
-def decompose_bitwise(b: GraphBuilder, node: oir.Node) -> oir.Value:
+def decompose_bitwise(b: TargetBuilder, node: oir.Node) -> oir.Value:
     """The output of a node of one of the four operators, on integers of 8 to 64 bits."""
     operands = present(node.inputs)
     dtype = dtype_of(operands[0])
@@ -36,8 +38,7 @@ def decompose_bitwise(b: GraphBuilder, node: oir.Node) -> oir.Value:
         return b.Sub(b.scalar(ones, dtype), operands[0])
     word = _word(dtype)
     first, second = (b.cast(x, word) for x in operands)
-    byte = np.arange(256, dtype=np.uint8)
-    table = b.const(_FUNCTIONS[node.op_type](byte[:, None], byte).reshape(-1))
+    table = b.const(_table(node.op_type))
     if word == T.UINT8:
         return b.cast(_looked_up(b, table, first, second), dtype)
     count = word.bitwidth // 8
@@ -46,11 +47,22 @@ def decompose_bitwise(b: GraphBuilder, node: oir.Node) -> oir.Value:
         b.cast(b.BitShift(b.unsqueeze(x, [rank_of(x)]), shifts, direction="RIGHT"), T.UINT8)
         for x in (first, second)
     ]
-    results = b.cast(_looked_up(b, table, *parts), T.INT64)
-    weights = b.const(np.array([[1 << 8 * index] for index in range(count)]))
+    # f64 holds words of 4 bytes.
+    in_f64 = word == T.UINT32 and not b.supports("MatMul", T.INT64) and b.has_f64
+    wide = T.DOUBLE if in_f64 else T.INT64
+    results = b.cast(_looked_up(b, table, *parts), wide)
+    weights = b.const(np.array([[1 << 8 * index] for index in range(count)]), wide)
     dims = shape_of(node.outputs[0])
-    joined = b.op("MatMul", results, weights, types=[(T.INT64, (*dims, 1))])
-    return b.cast(b.squeeze(joined, [len(dims)]), dtype)
+    joined = b.op("MatMul", results, weights, types=[(wide, (*dims, 1))])
+    # A node between two Casts, which ONNX Runtime would make one: it saturates.
+    return b.cast(b.squeeze(b.cast(joined, T.INT64), [len(dims)]), dtype)
+
+
+@cache
+def _table(op_type: str) -> np.ndarray:
+    """The results for all pairs of bytes. One array, so that a model has it once."""
+    byte = np.arange(256, dtype=np.uint8)
+    return _FUNCTIONS[op_type](byte[:, None], byte).reshape(-1)
 
 
 def _word(dtype: oir.DataType) -> oir.DataType:

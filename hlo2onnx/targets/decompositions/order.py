@@ -10,7 +10,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, dtype_of, present, rank_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
-from hlo2onnx.targets.decompositions.integer_ops import clip, relu
+from hlo2onnx.targets.decompositions.integer_ops import bounded
 from hlo2onnx.targets.decompositions.rounded_integers import RIGHT_HERE, right_here
 
 # -- comparisons -----------------------------------------------------------------------------------
@@ -36,17 +36,9 @@ def swap_operands(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     return b.op(opposite, y, x)
 
 
-def _bounded(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
-    """Clip or Relu by Max and Min, where the target has these."""
-    x = present(node.inputs)[0]
-    if not all(b.supports(op_type, dtype_of(x)) for op_type in ("Max", "Min")):
-        return None
-    return (relu if node.op_type == "Relu" else clip)(b, node)
-
-
 COMPARISONS = {(op_type, dtype): swap_operands for op_type in _OPPOSITES for dtype in FLOATS}
 """By operator and element type."""
-BOUNDS = {(op_type, dtype): _bounded for op_type in ("Clip", "Relu") for dtype in FLOATS}
+BOUNDS = {(op_type, dtype): bounded for op_type in ("Clip", "Relu") for dtype in FLOATS}
 """The same."""
 
 # -- stable top k ----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.ranges import range_of_type
 from hlo2onnx.ir.values import FLOATS, attributes_of, const_of, dtype_of, present, rank_of, shape_of
 from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
+from hlo2onnx.targets.decompositions.bits import BIT_OPERATORS
 from hlo2onnx.targets.target import node_key
 
 T = oir.DataType
@@ -113,13 +114,13 @@ _DIGITS: Final = 24
 """Bits of the whole numbers that f32 holds."""
 
 
-def shifted(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+def shifted(b: TargetBuilder, node: oir.Node) -> Outputs:
     """BitShift of UINT32 as products and quotients of INT32 with powers of two.
 
     To the right it divides parts of x that f32 holds, and removes the copies of the top bit.
     """
     if not b.target.flags.narrows_i64:
-        return None
+        return BIT_OPERATORS["BitShift", T.UINT32](b, node)
     x, count = present(node.inputs)
     dims, known = shape_of(node.outputs[0]), const_of(count)
     amount = int(known.reshape(())) % _WORD if known is not None and known.size == 1 else None
@@ -292,7 +293,28 @@ def chosen(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
 # -- borders ---------------------------------------------------------------------------------------
 
 
-def padded(b: TargetBuilder, node: oir.Node) -> oir.Value:
+def padded(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """Pad(x, value) as x between expanded values, where no integer type has a kernel."""
+    x, pads, value = (*node.inputs, None)[:3]
+    assert x is not None
+    if is_rounded(b, "Pad", dtype_of(x)):
+        return _padded_with_zero(b, node)
+    counts = const_of(pads) if node_key(node) == "Pad" and len(node.inputs) < 4 else None
+    is_carried = any(b.supports("Pad", dtype) for dtype in _WHOLE)
+    if counts is None or (counts < 0).any() or is_carried:
+        return None
+    item = b.scalar_like(0, x) if value is None else b.reshape(value, ())
+    for axis in range(rank_of(x)):
+        parts = [x]
+        for at, count in ((0, int(counts[axis])), (2, int(counts[axis + rank_of(x)]))):
+            dims = (*shape_of(x)[:axis], count, *shape_of(x)[axis + 1 :])
+            if count:
+                parts.insert(at, b.expand(item, dims))
+        x = b.concat(parts, axis=axis) if len(parts) > 1 else x
+    return b.Identity(x) if x is node.inputs[0] else x
+
+
+def _padded_with_zero(b: TargetBuilder, node: oir.Node) -> oir.Value:
     """Pad(x, v) = Pad(x - v, 0) + v, for targets that round the new elements."""
     x, pads, value, axes = (*node.inputs, None, None)[:4]
     assert x is not None
@@ -328,6 +350,7 @@ _LARGEST_PRODUCT: Final = 1 << 24
 # -- tables ----------------------------------------------------------------------------------------
 
 _HALVES = (T.INT16, T.UINT16)
+_WHOLE = (T.INT8, *_HALVES, T.INT32, T.INT64, T.UINT8, T.UINT32, T.UINT64)
 _INTEGERS = (T.INT8, *_HALVES, T.INT32, T.UINT32)
 _COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 _ORDERS = ("ArgMax", "ArgMin", "Max", "Min", "ReduceMax", "ReduceMin", "ScatterElements",
@@ -349,7 +372,7 @@ ROUNDED_INTEGERS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op, T.UINT32): where_rounded(f) for op, f in _UNSIGNED.items()},
     ("BitShift", T.UINT32): shifted,
     ("Where", T.INT32): chosen,
-    ("Pad", T.INT32): where_rounded(padded),
+    **{("Pad", dtype): padded for dtype in _WHOLE},
     **{("Cast", t): cast_rounded for t in (T.FLOAT, T.FLOAT16, *_INTEGERS)},
 }
 """By operator and element type."""

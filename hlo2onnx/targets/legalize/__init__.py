@@ -47,7 +47,7 @@ from hlo2onnx.targets.legalize.control_flow import (
     control_flow_fault,
     write_scans_as_loops,
 )
-from hlo2onnx.targets.legalize.kernels import WIDE, Kernels, why_not
+from hlo2onnx.targets.legalize.kernels import STRUCTURAL, WIDE, Kernels, has_kernel, why_not
 from hlo2onnx.targets.legalize.opsets import first_opset, newer_decomposition, write_forms
 from hlo2onnx.targets.target import (
     OUTPUT,
@@ -67,18 +67,21 @@ SATURATES = (
     " option session.x64quantprecision to 1 (sessions of hlo2onnx do)"
 )
 
-_STRUCTURAL = frozenset({"Constant", "If", "Loop", "Scan"})
-"""Operators of every type (see `subgraph_types`); what is inside them is legalized on its own."""
-
 
 def legalize(
-    model: oir.Model, target: Target, half: str, report: Report, nan: str = "default"
+    model: oir.Model,
+    target: Target,
+    half: str,
+    report: Report,
+    nan: str = "default",
+    placement: str = "mixed",
 ) -> None:
     """Casts or decomposes, in place, the nodes that the target has no kernel for.
 
     Args:
         half: "xla" or "fast", see `hlo2onnx.options.Options.half`.
         nan: "runtime" leaves NaN to the target, see `hlo2onnx.options.Options.nan`.
+        placement: "mixed" or "strict", see `hlo2onnx.options.Options.placement`.
 
     Raises:
         TranslationError: The target cannot run some operators on their types; lists all of them.
@@ -88,7 +91,7 @@ def legalize(
     builder.adopt(graph)
     _prepare(graph, builder)
     facts = LoopFacts(graph) if target.flags.narrows_i64 else Facts()
-    kernels = Kernels(builder, half, nan, facts)
+    kernels = Kernels(builder, half, nan, facts, placement == "mixed")
     _raise(_replace_nodes(graph, kernels, report))
     collapse_casts(graph)
     if target.flags.fuses_cast_transposes:
@@ -169,7 +172,7 @@ def _replace_node(
         return True
     if fault := control_flow_fault(node, builder.target.flags):
         return _refusal(node, f"{builder.target.name} runs no {fault}", NEXT)
-    if node.domain or node.op_type in _STRUCTURAL or kernels.can_run(node):
+    if node.domain or node.op_type in STRUCTURAL or kernels.can_run(node):
         return False
     dtype = main_dtype(node)
     assert dtype is not None
@@ -178,7 +181,12 @@ def _replace_node(
         return True
     if _carry(node, kernels):
         return True
-    return _refusal(node, *_no_kernel(node, kernels))
+    found: bool | Refusal = _refusal(node, *_no_kernel(node, kernels))
+    fallback = builder.target.fallback
+    if kernels.is_mixed and fallback and not has_kernel(node, builder.target, builder.opset):
+        with builder.on(fallback):
+            found = _replace_node(node, kernels, ())
+    return found
 
 
 def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:
@@ -220,6 +228,8 @@ def _carry(node: oir.Node, kernels: Kernels) -> bool:
     dtype, key = main_dtype(node), node_key(node)
     assert dtype is not None
     carriers = carriers_of(key, dtype)
+    if not builder.has_f64:
+        carriers = [carrier for carrier in carriers if carrier != oir.DataType.DOUBLE]
     ready = [carrier for carrier in carriers if builder.supports(key, carrier)]
     # The node in its carrier is legalized in turn.
     ready += [carrier for carrier in carriers if (node.op_type, carrier) in DECOMPOSITIONS]
@@ -298,9 +308,12 @@ def _no_kernel(node: oir.Node, kernels: Kernels) -> tuple[str, str]:
         )
     if dtype in WIDE and builder.target.is_limited(node_key(node), dtype, builder.opset):
         return why_not(dtype, name)
+    other = "translate with target='onnx'"
+    if not kernels.is_mixed and builder.target.fallback is not None:
+        other = "run it on the CPU with placement='mixed'"
     return (
         f"{name} has no kernel for it in this type, and no exact replacement is known",
-        "convert to another element type before this op, or translate with target='onnx'",
+        f"convert to another element type before this op, or {other}",
     )
 
 

@@ -95,7 +95,9 @@ def carriers_of(op_key: str, dtype: oir.DataType) -> Sequence[oir.DataType]:
     moves = op_type in MOVES and not op_key.endswith(_COMPARES)
     if moves or (op_type in WRAPS and dtype != T.BOOL):
         return _SAME_WIDTH_FIRST.get(dtype, ())
-    return _WIDER.get(dtype, ())
+    wider = _WIDER.get(dtype, ())
+    is_exact_in_f64 = op_type in ("ArgMax", "ArgMin") and dtype.bitwidth <= 32
+    return (*wider, T.DOUBLE) if is_exact_in_f64 else wider
 
 
 # -- operand types ---------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from hlo2onnx.ir.ranges import RANGE, range_of_type
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.values import FLOATS, INTEGERS, dtype_of, present, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.decompositions.integer_ops import reduced_axes
 from hlo2onnx.targets.decompositions.order import is_stable_here
 from hlo2onnx.targets.decompositions.rounded_integers import RIGHT_HERE
@@ -25,6 +26,8 @@ from hlo2onnx.targets.workarounds.numerics import is_filled
 # Which nodes the target's kernels run as they are, with the right numbers.
 
 
+STRUCTURAL: Final = frozenset({"Constant", "If", "Loop", "Scan"})
+"""Operators of every type (see `subgraph_types`); what is inside them is legalized on its own."""
 _BOUNDS = frozenset({"Clip", "Max", "Min", "Relu"})
 
 
@@ -37,12 +40,14 @@ class Kernels:
         half: "xla" or "fast", see `hlo2onnx.options.Options.half`.
         nan: "default", "xla" or "runtime", see `hlo2onnx.options.Options.nan`.
         facts: Facts about the values of the graph.
+        is_mixed: Whether nodes without a kernel may run on the target's fallback.
     """
 
     builder: TargetBuilder
     half: str
     nan: str
     facts: Facts
+    is_mixed: bool = True
 
     def can_run(self, node: oir.Node) -> bool:
         """Whether the node can stay as it is."""
@@ -84,7 +89,7 @@ class Kernels:
             return is_filled(node)
         if not target.is_wrong(key, dtype, opset):
             return False
-        return is_right_here(node, self.facts, is_limited, target.flags.sums_in_f64)
+        return is_right_here(node, self.facts, is_limited, target.flags)
 
     def note_ranges(self, node: oir.Node) -> None:
         """Notes the ranges of a node's integer results if the target narrows 64-bit integers.
@@ -121,6 +126,15 @@ class Kernels:
             if not (WIDE & {*pair[1:]} and b.target.is_limited_pair(*pair, b.opset))
             or not fits(node, self.facts, b.target, b.opset)
         ]
+
+
+def has_kernel(node: oir.Node, target: Target, opset: int) -> bool:
+    """Whether the runtime has a kernel of the target for a node, right or wrong."""
+    dtype, key = main_dtype(node), node_key(node)
+    if node.domain or node.op_type in STRUCTURAL or dtype is None:
+        return True
+    pairs = all(target.supports_pair(*pair, opset) for pair in node_pairs(node))
+    return pairs and (target.supports(key, dtype, opset) or target.is_wrong(key, dtype, opset))
 
 
 # -- narrow integers -------------------------------------------------------------------------------
@@ -225,22 +239,27 @@ _ANY_EXTENT = 1 << 31
 """More elements than a dynamic extent can have."""
 
 
-def is_right_here(node: oir.Node, facts: Facts, is_limited: bool, sums_in_f64: bool) -> bool:
+def is_right_here(node: oir.Node, facts: Facts, is_limited: bool, flags: Flags) -> bool:
     """Whether a kernel that gives wrong numbers is right for all operands this node can have.
 
     Args:
-        is_limited: Whether it is right for integers that fit into 32 bits.
-        sums_in_f64: Whether the runtime adds integers in f64, see `Flags`.
+        is_limited: Whether it is right for integers that fit into 32 bits, or, where reductions are
+            computed in f32, into this.
+        flags: Those of the target.
     """
     if node.op_type in _COMPARED_IN_HALVES and is_limited:
         operands = node.inputs[:1] if node.op_type.startswith("Reduce") else node.inputs
         low, high = range_of_type(oir.DataType.INT32)
+        if flags.reduces_in_f32:
+            low, high = -_LARGEST, _LARGEST
         bounds = [facts.int_range(x) for x in operands if x is not None]
         return all(known is not None and known.within(low, high) for known in bounds)
-    return sums_in_f64 and node.op_type in _SUMS and _sums_fit(node, facts)
+    if node.op_type not in _SUMS or not (flags.sums_in_f64 or flags.reduces_in_f32):
+        return False
+    return _sums_fit(node, facts, _LARGEST if flags.reduces_in_f32 else _EXACT_IN_F64)
 
 
-def _sums_fit(node: oir.Node, facts: Facts) -> bool:
+def _sums_fit(node: oir.Node, facts: Facts, largest: int) -> bool:
     x, axes = node.inputs[0], reduced_axes(node)
     assert x is not None
     bounds = facts.int_range(x)
@@ -250,4 +269,4 @@ def _sums_fit(node: oir.Node, facts: Facts) -> bool:
     count = math.prod(extent if isinstance(extent, int) else _ANY_EXTENT for extent in extents)
     size = max(-bounds.low, bounds.high)
     term = size * size if node.op_type == "ReduceSumSquare" else size
-    return term * count <= min(range_of_type(dtype_of(x)).high, _EXACT_IN_F64)
+    return term * count <= min(range_of_type(dtype_of(x)).high, largest)
