@@ -231,12 +231,18 @@ def _carry(node: oir.Node, kernels: Kernels) -> bool:
     if not builder.has_f64:
         carriers = [carrier for carrier in carriers if carrier != oir.DataType.DOUBLE]
     ready = [carrier for carrier in carriers if builder.supports(key, carrier)]
-    # The node in its carrier is legalized in turn.
-    ready += [carrier for carrier in carriers if (node.op_type, carrier) in DECOMPOSITIONS]
+    # The node in its carrier is legalized in turn; not in a type that it came from.
+    passed = (*node.meta.get(_PASSED, ()), dtype)
+    rest = [carrier for carrier in carriers if carrier not in passed]
+    ready += [carrier for carrier in rest if (node.op_type, carrier) in DECOMPOSITIONS]
     if not ready:
         return False
-    _in_carrier(node, dtype, ready[0], builder)
+    _in_carrier(node, dtype, ready[0], builder).meta[_PASSED] = passed
     return True
+
+
+_PASSED = "hlo2onnx.passed_types"
+"""In `Node.meta`: the element types from which a node was brought into that of its carrier."""
 
 
 _PARTNERS = (oir.DataType.FLOAT, oir.DataType.DOUBLE, oir.DataType.INT32, oir.DataType.INT64)
@@ -273,8 +279,12 @@ def _match(
 
 def _in_carrier(
     node: oir.Node, dtype: oir.DataType, carrier: oir.DataType, builder: TargetBuilder
-) -> None:
-    """Replaces the node by casts, the node in the carrier type, and casts back."""
+) -> oir.Node:
+    """Replaces the node by casts, the node in the carrier type, and casts back.
+
+    Returns:
+        The node in the carrier type.
+    """
     inputs = list(node.inputs)
     before = len(builder.made)
     with builder.before(node):
@@ -291,6 +301,9 @@ def _in_carrier(
         values = [builder.cast(x, dtype_of(y)) for x, y in zip(made, node.outputs, strict=True)]
     note_rewrite(builder.made[before:], f"legalize: computed in {carrier.name.lower()}", [node])
     _put(node, values)
+    again = made[0].producer()
+    assert again is not None
+    return again
 
 
 def _no_kernel(node: oir.Node, kernels: Kernels) -> tuple[str, str]:
