@@ -30,7 +30,8 @@ class Kind:
         has_fusions: Whether its fusions can be switched off one by one.
         has_levels: Whether the graph optimization can be switched off.
         batch: How many cases the prober runs as one model, as loading a model takes long.
-        tools: Further packages of npm that the worker needs.
+        tools: Further packages that the worker needs.
+        imports: The module that Python imports, where it is not the package.
         varied: Whether it may hold wide integers in another type where they are constants or
             results of nodes, so that the prober tries these, too.
     """
@@ -43,11 +44,12 @@ class Kind:
     batch: int = 1
     varied: bool = False
     tools: tuple[str, ...] = ()
+    imports: str = ""
 
     @property
     def module(self) -> str:
         """The module that Python imports."""
-        return "onnxruntime" if self.provider else self.package
+        return "onnxruntime" if self.provider else self.imports or self.package
 
     @property
     def title(self) -> str:
@@ -88,6 +90,15 @@ KINDS: Mapping[str, Kind] = {
     "ort-web": Kind("onnxruntime-web", "run_web.mjs"),
     "ort-webgpu": Kind("onnxruntime-web", "run_webgpu.mjs", tools=("puppeteer-core",)),
     "openvino": Kind("openvino", "run_openvino.py", has_levels=False, batch=24, varied=True),
+    "iree": Kind(
+        "iree-base-compiler",
+        "run_iree.py",
+        has_levels=False,
+        batch=24,
+        tools=("iree-base-runtime", "onnx"),
+        imports="iree.compiler",
+    ),
+    "tract": Kind("tract", "run_tract.py", has_levels=False, tools=("onnx",)),
     "reference": Kind("onnx", "run_reference.py", has_levels=False),
 }
 """Runtimes by the names of their targets. `reference` is onnx.reference."""
