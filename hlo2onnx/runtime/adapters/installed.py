@@ -74,7 +74,14 @@ class Kind:
         return [place, worker, *filter(None, [self.provider])]
 
 
-_TITLES = {"onnx": "onnx.reference", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+_TITLES = {
+    "cv2": "OpenCV",
+    "iree.compiler": "IREE",
+    "onnx": "onnx.reference",
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "tvm": "TVM",
+}
 
 
 def _onnxruntime(package: str, provider: str) -> Kind:
@@ -99,6 +106,10 @@ KINDS: Mapping[str, Kind] = {
         imports="iree.compiler",
     ),
     "tract": Kind("tract", "run_tract.py", has_levels=False, tools=("onnx",)),
+    "opencv": Kind(
+        "opencv-python-headless", "run_opencv.py", has_levels=False, tools=("onnx",), imports="cv2"
+    ),
+    "tvm": Kind("apache-tvm", "run_tvm.py", has_levels=False, tools=("onnx",), imports="tvm"),
     "reference": Kind("onnx", "run_reference.py", has_levels=False),
 }
 """Runtimes by the names of their targets. `reference` is onnx.reference."""
@@ -224,7 +235,10 @@ def is_version(version: str, wanted: str) -> bool:
 
 def is_module(name: str) -> bool:
     """Whether this interpreter can import a module. It is not imported."""
-    return find_spec(name) is not None
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package that a module is in
+        return False
 
 
 def _interpreters(kind: Kind, name: Name, given: str) -> Iterator[str]:
@@ -284,9 +298,10 @@ def _next(kind: Kind, name: Name) -> str:
         version = f"@{name.version}" if name.version else ""
         packages = " ".join([f"{kind.package}{version}", *kind.tools])
         return f"\n  next   npm install {packages}, here or in a folder: runtime='{name}=FOLDER'"
+    others = "".join(f" {tool}" for tool in kind.tools)
     if not name.version:
-        return f"\n  next   pip install {kind.package}"
-    packages = f"'{kind.package}=={name.version}.*' numpy"
+        return f"\n  next   pip install {kind.package}{others}"
+    packages = f"'{kind.package}=={name.version}.*' numpy{others}"
     return (
         f"\n  next   python -m venv FOLDER && FOLDER/bin/pip install {packages}, and then"
         f" runtime='{name}=FOLDER'"

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from importlib import metadata
 
 import frames
 import iree.compiler.api as compiler
@@ -9,7 +10,6 @@ import iree.runtime as iree
 import numpy as np
 import onnx
 from frames import NUMPY
-from iree.compiler import version
 from iree.compiler.extras import onnx_importer
 from iree.compiler.ir import Context
 
@@ -76,4 +76,4 @@ def array(item, data):
 
 if __name__ == "__main__":
     known = {"takes": [*NUMPY], "gives": [*NUMPY], "keeps": True, "reads_files": False}
-    frames.serve({"version": version.VERSION if hasattr(version, "VERSION") else "?", **known}, answer)
+    frames.serve({"version": metadata.version("iree-base-compiler"), **known}, answer)
