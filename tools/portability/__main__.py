@@ -75,7 +75,11 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("programs", nargs="*", help="names of examples; default: all")
     add("--runtimes", nargs="*", help=f"default: {', '.join(RUNTIMES)}")
     add("--harnesses", type=Path, nargs="+", default=(), metavar="FILE", help="one a runtime")
-    add("--write", action="store_true", help="write docs/portability.md; other runtimes keep their columns")
+    add(
+        "--write",
+        action="store_true",
+        help="write docs/portability.md; other runtimes keep their columns",
+    )
     return parser.parse_args(argv)
 
 

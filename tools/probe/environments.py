@@ -49,7 +49,12 @@ def python_environment(
     python = place / "bin" / "python"
     if (place / _DONE).exists():
         return python
-    wanted = [f"{package}=={version}.*", "numpy", *others, *(["ml_dtypes"] if package == "onnx" else [])]
+    wanted = [
+        f"{package}=={version}.*",
+        "numpy",
+        *others,
+        *(["ml_dtypes"] if package == "onnx" else []),
+    ]
     found = (sys.executable, *filter(None, map(shutil.which, OTHERS)))
     problem = ""
     for interpreter in found:

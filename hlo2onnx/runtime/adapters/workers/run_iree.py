@@ -66,8 +66,15 @@ def answer(header, body):
     feeds = {item["name"]: array(item, data) for item, data in inputs}
     made = function(*[feeds[name] for name in names])
     outputs = [np.asarray(x) for x in (made if isinstance(made, (list, tuple)) else [made])]
-    described = [(kind, output.astype(NUMPY[kind])) for kind, output in zip(kinds, outputs)]
-    return frames.outputs([(kind, output.shape, output.tobytes()) for kind, output in described])
+    return frames.outputs(list(map(contents, kinds, outputs)))
+
+
+def contents(kind, output):
+    """Give the element type, shape and bytes of an output. Booleans are bytes."""
+    wanted = np.dtype(NUMPY[kind])
+    if output.dtype != wanted and (kind != 9 or output.dtype.itemsize != 1):
+        raise TypeError(f"gives {output.dtype}, not {wanted}")
+    return kind, output.shape, output.tobytes()
 
 
 def array(item, data):

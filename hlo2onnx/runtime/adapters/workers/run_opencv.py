@@ -24,7 +24,7 @@ def answer(header, body):
         array = np.frombuffer(data, NUMPY[item["type"]]).reshape(item["shape"]).copy()
         net.setInput(array, item["name"])
     made = net.forward([output.name for output in model.graph.output])
-    return frames.outputs([contents(*pair) for pair in zip(model.graph.output, made)])
+    return frames.outputs([contents(*pair) for pair in zip(model.graph.output, made, strict=False)])
 
 
 def contents(described, output):

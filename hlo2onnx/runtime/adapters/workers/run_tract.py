@@ -4,8 +4,8 @@ tract takes the inputs and gives the outputs in the order of the model. Its tens
 of numpy.
 """
 
-import os
 import tempfile
+from pathlib import Path
 
 import frames
 import numpy as np
@@ -16,17 +16,18 @@ from frames import NUMPY
 
 def load(header, source):
     if isinstance(source, str):
-        made = tract.onnx().load(source)
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.onnx")
-            with open(path, "wb") as file:
-                file.write(source)
-            made = tract.onnx().load(path)
-    model = onnx.load(source, load_external_data=False) if isinstance(source, str) else None
-    model = model or onnx.load_from_string(source)
+        return prepared(source)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(source)
+        return prepared(str(path))
+
+
+def prepared(path):
+    made = tract.onnx().load(path)
     names = [made.input_name(index) for index in range(made.input_count())]
-    kinds = [value.type.tensor_type.elem_type for value in model.graph.output]
+    graph = onnx.load(path, load_external_data=False).graph
+    kinds = [value.type.tensor_type.elem_type for value in graph.output]
     return made.into_model().into_runnable(), names, kinds
 
 
@@ -38,10 +39,10 @@ def answer(header, body):
     runnable, names, kinds = MODELS.of(header, content)
     feeds = {item["name"]: array(item, data) for item, data in inputs}
     outputs = [output.to_numpy() for output in runnable.run([feeds[name] for name in names])]
-    for output, kind in zip(outputs, kinds):
+    for output, kind in zip(outputs, kinds, strict=False):
         if output.dtype != np.dtype(NUMPY[kind]):
             raise TypeError(f"gives {output.dtype}, not {np.dtype(NUMPY[kind])}")
-    described = zip(kinds, outputs)
+    described = zip(kinds, outputs, strict=False)
     return frames.outputs([(kind, output.shape, output.tobytes()) for kind, output in described])
 
 

@@ -31,7 +31,7 @@ def answer(header, body):
     made = machine.get_outputs("main")
     made = [made] if hasattr(made, "numpy") else list(made)
     outputs = []
-    for described, output in zip(model.graph.output, map(lambda x: x.numpy(), made)):
+    for described, output in zip(model.graph.output, (x.numpy() for x in made), strict=False):
         kind = described.type.tensor_type.elem_type
         if output.dtype != np.dtype(NUMPY[kind]):
             raise TypeError(f"{described.name} is {output.dtype}, not {np.dtype(NUMPY[kind])}")
