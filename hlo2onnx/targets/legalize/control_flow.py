@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
@@ -35,11 +37,15 @@ def write_scans_as_loops(graph: oir.Graph, target: Target, builder: GraphBuilder
     Where the target reads no values of the outer graph in a Scan, all become Loops: constants and
     invariant values may move out of a body later. For every target those become Loops whose body
     does not read its rows: OpenVINO 2026.4 has a wrong trip count, without an error. Scans along
-    other axes of their outputs than the first stay; hlo2onnx makes none.
+    other axes of their outputs than the first stay; hlo2onnx makes none. For a target without Loop,
+    a body reads rows in a condition that is always false.
     """
     for node in list(all_nodes(graph)):
         if node.op_type == "Scan" and not node.domain and _is_wrong(node, target.flags):
-            _write_as_loop(node, builder)
+            if target.flags.no_loop and not target.flags.no_scan:
+                _read_rows(node, builder)
+            else:
+                _write_as_loop(node, builder)
 
 
 def _is_wrong(scan: oir.Node, flags: Flags) -> bool:
@@ -49,6 +55,27 @@ def _is_wrong(scan: oir.Node, flags: Flags) -> bool:
     rows = list(given["body"].inputs)[-given["num_scan_inputs"] :]
     is_unread = not all(row.uses() or row.is_graph_output() for row in rows)
     return flags.no_scan or flags.no_outer_values_in_scans or is_unread
+
+
+def _read_rows(scan: oir.Node, b: GraphBuilder) -> None:
+    """Makes a result of the body depend on trip numbers that it does not read: Where(number < 0, 0,
+    result). tract removes rows that nothing needs, and then knows no trip count.
+    """
+    given = attributes_of(scan)
+    body = given["body"]
+    for row in list(body.inputs)[-given["num_scan_inputs"] :]:
+        if row.uses() or row.is_graph_output():
+            continue
+        read = [k for k, x in enumerate(scan.outputs) if x.uses() or x.is_graph_output()]
+        place = min(read, key=lambda k: _size(body.outputs[k]))
+        with b.at_end(body):
+            after = body.outputs[place]
+            zero = b.scalar(0, dtype_of(after))
+            body.outputs[place] = b.Where(b.Less(row, b.i64(0)), zero, after)
+
+
+def _size(x: oir.Value) -> int:
+    return math.prod(extent for extent in shape_of(x) if isinstance(extent, int))
 
 
 def _write_as_loop(scan: oir.Node, b: GraphBuilder) -> None:
