@@ -53,9 +53,13 @@ def _mesh_axes(operation: ir.Operation) -> dict[str, int]:
             mesh = sdy.TensorShardingAttr(sharding).mesh_or_ref
             if isinstance(mesh, ir.FlatSymbolRefAttr):
                 mesh = _symbol(operation, mesh.value).attributes["mesh"]
-            axes = map(sdy.MeshAxisAttr, sdy.MeshAttr(mesh).axes)
-            return {axis.name: axis.size for axis in axes}
+            return mesh_axes(mesh)
     return {}
+
+
+def mesh_axes(mesh: ir.Attribute) -> dict[str, int]:
+    """The sizes of the axes of an `#sdy.mesh`."""
+    return {axis.name: axis.size for axis in map(sdy.MeshAxisAttr, sdy.MeshAttr(mesh).axes)}
 
 
 def _symbol(operation: ir.Operation, name: str) -> ir.OpView:
@@ -65,12 +69,13 @@ def _symbol(operation: ir.Operation, name: str) -> ir.OpView:
 
 def device_count(operation: ir.Operation) -> int:
     """The count of devices that run the module of an operation."""
-    attributes = module_of(operation).attributes
-    return math.prod(
-        int(to_python(attributes[name]))
-        for name in ("mhlo.num_replicas", "mhlo.num_partitions")
-        if name in attributes
-    )
+    module = module_of(operation)
+    return count_of(module, "mhlo.num_replicas") * count_of(module, "mhlo.num_partitions")
+
+
+def count_of(module: ir.Operation, name: str) -> int:
+    """The integer in an attribute of a module; 1 without it."""
+    return int(to_python(module.attributes[name])) if name in module.attributes else 1
 
 
 def largest_group(operation: ir.Operation) -> int:
@@ -83,9 +88,10 @@ def largest_group(operation: ir.Operation) -> int:
     return math.prod(_group_axes(operation, str(groups)))
 
 
-_AXIS = re.compile(r'<name = "([^"]*)", size = (\d+)>')
-_AXIS_REF = re.compile(r'axis_ref<name = "([^"]*)"(?:, sub_axis_info = \(\d+\)(\d+))?>')
-_MESH_NAME = re.compile(r"mesh = @(\w+)")
+AXIS_OF_MESH = re.compile(r'<name = "([^"]*)", size = (\d+)>')
+AXIS_OF_GROUP = re.compile(r'axis_ref<name = "([^"]*)"(?:, sub_axis_info = \((\d+)\)(\d+))?>')
+MESH_NAME = re.compile(r"mesh = @(\w+)")
+"""The parts of a `#stablehlo.replica_group_mesh_axes`: a mesh, and axes or parts of axes."""
 
 
 def _group_axes(operation: ir.Operation, groups: str) -> list[int]:
@@ -93,9 +99,8 @@ def _group_axes(operation: ir.Operation, groups: str) -> list[int]:
 
     The bindings crash on an axis without sub-axes.
     """
-    if name := _MESH_NAME.search(groups):
-        mesh = sdy.MeshAttr(_symbol(operation, name[1]).attributes["mesh"])
-        sizes = {axis.name: axis.size for axis in map(sdy.MeshAxisAttr, mesh.axes)}
+    if name := MESH_NAME.search(groups):
+        sizes = mesh_axes(_symbol(operation, name[1]).attributes["mesh"])
     else:
-        sizes = {axis: int(size) for axis, size in _AXIS.findall(groups)}
-    return [int(part or sizes[axis]) for axis, part in _AXIS_REF.findall(groups)]
+        sizes = {axis: int(size) for axis, size in AXIS_OF_MESH.findall(groups)}
+    return [int(part or sizes[axis]) for axis, _, part in AXIS_OF_GROUP.findall(groups)]
