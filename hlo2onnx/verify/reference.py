@@ -13,9 +13,11 @@ from hlo2onnx.errors import OverBudgetError, UsageError, VerificationError
 from hlo2onnx.frontend.mlir.callbacks import drop_effects
 from hlo2onnx.frontend.mlir.constants import densify
 from hlo2onnx.frontend.mlir.context import clone_module
+from hlo2onnx.frontend.mlir.devices import devices_of
 from hlo2onnx.frontend.mlir.functions import large_constants_as_arguments, make_main
 from hlo2onnx.frontend.mlir.passes import flatten_results, replace_calls
 from hlo2onnx.frontend.mlir.quantization import is_quantized, quantized_to_math
+from hlo2onnx.frontend.mlir.shardings import replicate
 from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.frontend.mlir.values import module_bytecode, operations_of
 from hlo2onnx.frontend.source import Source, find_function
@@ -121,7 +123,12 @@ _FEW_BYTES = 1 << 28
 
 
 class StaticReference:
-    """A program of static shapes."""
+    """A program of static shapes.
+
+    Attributes:
+        devices: The counts of replicas and of partitions that run it. It is the original program,
+            and not the one that was rewritten for one device.
+    """
 
     def __init__(
         self, source: Source, weights_dtype: str | None, half: str, budget: Budget
@@ -137,6 +144,10 @@ class StaticReference:
             quantized_to_math(module)
         make_main(module, source.function)
         function = find_function(module, "main", source.description)
+        devices = devices_of(module, "main")
+        self.devices = (1, 1) if devices is None else (devices.replicas, devices.partitions)
+        if devices is not None:
+            replicate(function)
         self._module = module
         self._argument_count = len(function.regions[0].blocks[0].arguments)
         self._constants = large_constants_as_arguments(function)
@@ -148,8 +159,15 @@ class StaticReference:
         require_known_types(module)
 
     @cached_property
-    def _program(self) -> XlaProgram:
+    def _program(self) -> XlaRun:
+        if self.is_of_several:
+            return self._compiled(module_bytecode(self._module), False)
         return XlaProgram(module_bytecode(self._module))
+
+    @property
+    def is_of_several(self) -> bool:
+        """Whether several devices run it, and exchange data."""
+        return self.devices != (1, 1)
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs on these inputs."""
@@ -171,6 +189,8 @@ class StaticReference:
     @cached_property
     def may_not_end(self) -> bool:
         """Whether the condition of a loop depends on inputs."""
+        if self.is_of_several:  # the flow does not enter the parts that run on each device
+            return any(item.name == "stablehlo.while" for item in operations_of(self._module))
         return bool(self._flow.dependent_loops)
 
     @cached_property
@@ -187,7 +207,7 @@ class StaticReference:
         return [*self._constants, *(item.array for item in self._signature.bound)]
 
     def _compiled(self, bytecode: bytes, may_last: bool) -> XlaRun:
-        return self._budget.program(bytecode, may_last, self._fixed)
+        return self._budget.program(bytecode, may_last, self._fixed, self.devices)
 
     def in_f64(
         self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
@@ -237,7 +257,7 @@ class StaticReference:
 
     def _open(self, is_wide: bool) -> OpenReference | None:
         module = clone_module(self._module)
-        if not has_decompositions(module):
+        if self.is_of_several or not has_decompositions(module):
             return None
         convert: Callable[[np.ndarray], np.ndarray] = np.asarray
         if is_wide:
@@ -302,7 +322,10 @@ class StaticReference:
 
     @cached_property
     def probe(self) -> Probe | None:
-        """The program that also tells which guards a run reaches; None if XLA refuses it."""
+        """The program that also tells which guards a run reaches; None if XLA refuses it, or for
+        several devices."""
+        if self.is_of_several:
+            return None
         return self._unless_refused("the guards that inputs reach", self._probe)
 
     def _probe(self) -> Probe:

@@ -65,7 +65,7 @@ def along(function: Any, spec_in: Any = None, spec_out: Any = None, **options: A
     return make
 
 
-# -- single collectives -----------------------------------------------------------------------------
+# -- single collectives ---------------------------------------------------------------------------
 
 SIMPLE: dict[str, tuple[Any, Any]] = {
     "psum": (lambda n, x: lax.psum(x, "x"), P()),
@@ -184,7 +184,7 @@ for _name, (_body, _spec) in SIMPLE.items():
     PROGRAMS[_name] = along(_body, spec_out=_spec, check_vma=False, takes_n=True)
 
 
-# -- programs as people write them ------------------------------------------------------------------
+# -- programs as people write them ----------------------------------------------------------------
 
 
 @program

@@ -10,6 +10,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from hlo2onnx.frontend.mlir.attributes import keys_of, to_python
+from hlo2onnx.frontend.mlir.types import shape_of
 from hlo2onnx.frontend.mlir.values import module_of
 
 SHARDINGS = frozenset({"mhlo.sharding", "sdy.sharding", "sdy.sharding_per_value"})
@@ -25,6 +26,22 @@ def boundary_attributes(function: ir.Operation) -> set[str]:
         for entry in ir.ArrayAttr(function.attributes[where])
         for name in keys_of(ir.DictAttr(entry))
     }
+
+
+def replicate(function: ir.Operation) -> None:
+    """Lets each device have all arguments and results of a `func.func` whole, in place."""
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    operations = module_of(function).regions[0].blocks[0].operations
+    meshes = [item.attributes["sym_name"].value for item in operations if item.name == "sdy.mesh"]
+    with function.context:
+        for where, types in (("arg_attrs", kind.inputs), ("res_attrs", kind.results)):
+            entries = []
+            for each in types:
+                free = ", ".join(["{}"] * len(shape_of(each)))
+                sharding = f"#sdy.sharding<@{meshes[0]}, [{free}]>" if meshes else '"{replicated}"'
+                name = "sdy.sharding" if meshes else "mhlo.sharding"
+                entries.append(ir.DictAttr.get({name: ir.Attribute.parse(sharding)}))
+            function.attributes[where] = ir.ArrayAttr.get(entries)
 
 
 def is_of_no_axes(operation: ir.Operation) -> bool:
