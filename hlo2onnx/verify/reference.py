@@ -21,7 +21,7 @@ from hlo2onnx.frontend.mlir.shardings import replicate
 from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.frontend.mlir.values import module_bytecode, operations_of
 from hlo2onnx.frontend.source import Source, find_function
-from hlo2onnx.frontend.specialize import lowered_at, specialized, symbols_of
+from hlo2onnx.frontend.specialize import lowered_alone, lowered_at, specialized, symbols_of
 from hlo2onnx.runtime.calling import extents_of
 from hlo2onnx.verify.budget import Budget
 from hlo2onnx.verify.compare import compare
@@ -65,6 +65,7 @@ class Reference:
         self.budget = budget or Budget()
         self._lowers_again = lowers_again
         self._is_dynamic = bool(symbols_of(source.signature))
+        self._is_of_several = devices_of(source.module.operation, source.function) is not None
         self._programs: dict[tuple[tuple[int, ...], ...], StaticReference] = {}
         if not self._is_dynamic:
             self._programs[()] = self._static(source)
@@ -82,9 +83,11 @@ class Reference:
         shapes = tuple(array.shape for array in arrays) if self._is_dynamic else ()
         if shapes not in self._programs:
             sizes = extents_of(self._source.signature, arrays)
-            static = self._specialized(sizes)
-            if self._lowers_again:
-                static = lowered_at(self._source, static, sizes) or static
+            static = lowered_alone(self._source, sizes) if self._is_of_several else None
+            if static is None:
+                static = self._specialized(sizes)
+                if self._lowers_again:
+                    static = lowered_at(self._source, static, sizes) or static
             self._programs[shapes] = self._static(static)
         return self._programs[shapes]
 
@@ -97,7 +100,9 @@ class Reference:
     def is_another(self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
         """Whether the function, lowered again for these sizes, is another program than the one that
         was translated: that has other results."""
-        if not (self._lowers_again and self._is_dynamic) or self._source.at_sizes is None:
+        if not (self._lowers_again and self._is_dynamic) or self._is_of_several:
+            return False
+        if self._source.at_sizes is None:
             return False
         static = self._specialized(extents_of(self._source.signature, arrays))
         try:

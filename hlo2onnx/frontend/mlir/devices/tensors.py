@@ -36,11 +36,18 @@ def part(x: MlirValue, index: Sequence[int], counts: Sequence[int]) -> MlirValue
 def _free_part(
     x: MlirValue, index: Sequence[int], counts: Sequence[int], result: ir.Type
 ) -> MlirValue:
-    sizes = extents(x)
-    steps = made("divide", sizes.type, sizes, integers(counts))
-    starts = made("multiply", sizes.type, steps, integers(index))
-    limits = made("add", sizes.type, starts, steps)
-    return made("real_dynamic_slice", result, x, starts, limits, integers([1] * len(counts)))
+    starts, limits = [], []
+    for axis, (i, count) in enumerate(zip(index, counts, strict=True)):
+        size = extent(x, axis)
+        if count == 1:  # the extent of the part stays that of the tensor
+            starts.append(integers([0]))
+            limits.append(size)
+            continue
+        step = made("divide", size.type, size, integers([count]))
+        starts.append(made("multiply", size.type, step, integers([i])))
+        limits.append(made("multiply", size.type, step, integers([i + 1])))
+    ones = integers([1] * len(counts))
+    return made("real_dynamic_slice", result, x, joined(starts, 0), joined(limits, 0), ones)
 
 
 def joined(xs: Sequence[MlirValue], axis: int) -> MlirValue:
@@ -60,7 +67,7 @@ def zeros_like(x: MlirValue) -> MlirValue:
     none = ir.DenseI64ArrayAttr.get([])
     if None not in shape_of(x.type):
         return made("broadcast_in_dim", x.type, zero, broadcast_dimensions=none)
-    sizes = extents(x)
+    sizes = joined([extent(x, axis) for axis in range(len(shape_of(x.type)))], 0)
     return made("dynamic_broadcast_in_dim", x.type, zero, sizes, broadcast_dimensions=none)
 
 
@@ -82,18 +89,14 @@ def tensor(shape: Sequence[int | None], like: ir.Type) -> ir.Type:
     return ir.RankedTensorType.get(sizes, ir.RankedTensorType(like).element_type)
 
 
-def extents(x: MlirValue) -> MlirValue:
-    """The extents of a tensor as a vector of i32."""
-    one = ir.RankedTensorType.get([1], ir.IntegerType.get_signless(32))
-    sizes = []
-    for axis, size in enumerate(shape_of(x.type)):
-        if size is not None:
-            sizes.append(integers([size]))
-            continue
-        scalar = ir.RankedTensorType.get([], one.element_type)
-        found = made("get_dimension_size", scalar, x, dimension=i64(axis))
-        sizes.append(made("reshape", one, found))
-    return joined(sizes, 0)
+def extent(x: MlirValue, axis: int) -> MlirValue:
+    """The extent of a tensor along an axis, as a vector of one i32."""
+    size = shape_of(x.type)[axis]
+    if size is not None:
+        return integers([size])
+    i32 = ir.IntegerType.get_signless(32)
+    scalar, one = (ir.RankedTensorType.get(shape, i32) for shape in ([], [1]))
+    return made("reshape", one, made("get_dimension_size", scalar, x, dimension=i64(axis)))
 
 
 def integers(values: Sequence[int]) -> MlirValue:
