@@ -141,7 +141,7 @@ LIMITATIONS: Mapping[str, Limitation] = {
         "make the condition the same on all devices, as by psum",
     ),
     "results per device": Limitation(
-        ("func.func",),
+        ("func.return",),
         "results differ between devices",
         "its results differ between devices, and a model returns one",
         "return the results of all devices: those of jax.shard_map and jax.pmap are joined",

@@ -270,10 +270,10 @@ def lowered_module(source: Source, options: Options) -> ir.Operation:
 def _lowered_module(
     source: Source, options: Options, target: Target, report: Report
 ) -> ir.Operation:
-    one = on_one_device(source.module.operation, source.function, options.devices)
-    if one.note:
-        report.note(one.note)
-    module = normalized(one.module, _stored(target))
+    one, note = on_one_device(source.module.operation, source.function, options.devices)
+    if note:
+        report.note(note)
+    module = normalized(one, _stored(target))
     for text in assertions(module):
         report.note(f"the model leaves out an assertion of the program: {text}")
     for call in drop_effects(module):

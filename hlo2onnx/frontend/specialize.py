@@ -86,14 +86,18 @@ def lowered_alone(source: Source, sizes: Mapping[str, int]) -> Source | None:
         The program with static shapes; None if the function is not known or does not take the
         sizes.
     """
-    if source.at_sizes is None:
-        return None
-    try:
-        found = source.at_sizes(sizes)
-    except Exception:  # noqa: BLE001  (the user's function may raise anything)
+    found = _lowered_again(source, sizes)
+    if found is None:
         return None
     signature = _static_signature(source.signature, sizes)
     return replace(source, module=found.module, signature=signature, at_sizes=None)
+
+
+def _lowered_again(source: Source, sizes: Mapping[str, int]) -> Source | None:
+    try:
+        return source.at_sizes and source.at_sizes(sizes)
+    except Exception:  # noqa: BLE001  (the user's function may raise anything)
+        return None
 
 
 def lowered_at(source: Source, static: Source, sizes: Mapping[str, int]) -> Source | None:
@@ -109,11 +113,8 @@ def lowered_at(source: Source, static: Source, sizes: Mapping[str, int]) -> Sour
     Raises:
         OtherResultsError: The function has other results at these sizes.
     """
-    if source.at_sizes is None:
-        return None
-    try:
-        found = source.at_sizes(sizes)
-    except Exception:  # noqa: BLE001  (the user's function may raise anything)
+    found = _lowered_again(source, sizes)
+    if found is None:
         return None
     module = clone_module(found.module)
     if has_callbacks(module):

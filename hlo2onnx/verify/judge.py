@@ -107,7 +107,10 @@ class Judge:
         check_model(candidate.model)
         runner = candidate.runner
         policy = candidate.denormals if runner.can_flush else "keep"
-        notes = [*self._notes, *self._nan_notes(), *self._device_notes()]
+        notes = [*self._notes, *self._nan_notes()]
+        if (count := math.prod(self.reference.at(self.trials[0].arrays).devices)) > 1:
+            where = f"on {count} devices of XLA, in a process of its own"
+            notes.append(f"the reference is the original program {where}")
         trials = self._without_nan() if candidate.ignores_nan else self.trials
         if len(trials) < len(self.trials):
             count = len(self.trials) - len(trials)
@@ -150,13 +153,6 @@ class Judge:
             runtime=runner.title,
             left_out=tuple(self._budget.left_out),
         )
-
-    def _device_notes(self) -> list[str]:
-        replicas, partitions = self.reference.at(self.trials[0].arrays).devices
-        if replicas * partitions == 1:
-            return []
-        where = f"on {replicas * partitions} devices of XLA, in a process of its own"
-        return [f"the reference is the original program {where}"]
 
     def _judged_finally(self, candidate: Candidate, trials: Sequence[Trial]) -> list[Runs]:
         """The comparisons of each trial, or of those for which there is time, with all evidence."""

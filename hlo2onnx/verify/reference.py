@@ -133,6 +133,7 @@ class StaticReference:
     Attributes:
         devices: The counts of replicas and of partitions that run it. It is the original program,
             and not the one that was rewritten for one device.
+        is_of_several: Whether these are several, and exchange data.
     """
 
     def __init__(
@@ -151,6 +152,7 @@ class StaticReference:
         function = find_function(module, "main", source.description)
         devices = devices_of(module, "main")
         self.devices = (1, 1) if devices is None else (devices.replicas, devices.partitions)
+        self.is_of_several = devices is not None
         if devices is not None:
             replicate(function)
         self._module = module
@@ -168,11 +170,6 @@ class StaticReference:
         if self.is_of_several:
             return self._compiled(module_bytecode(self._module), False)
         return XlaProgram(module_bytecode(self._module))
-
-    @property
-    def is_of_several(self) -> bool:
-        """Whether several devices run it, and exchange data."""
-        return self.devices != (1, 1)
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs on these inputs."""

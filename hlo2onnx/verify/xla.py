@@ -55,7 +55,7 @@ class XlaProgram:
         if b"lapack_" in bytecode:
             _find_lapack()
         self._devices = _devices()[: replicas * partitions]
-        self._executable = compiled(bytecode, replicas, partitions)
+        self._executable = compiled(bytecode, (replicas, partitions))
 
     def __call__(
         self, arguments: Iterable[np.ndarray], wanted: Sequence[int] | None = None
@@ -78,27 +78,24 @@ class XlaProgram:
             raise VerificationError(f"XLA does not run this module: {error}") from error
 
 
-def compiled(
-    bytecode: bytes, replicas: int = 1, partitions: int = 1
-) -> xla_client.LoadedExecutable:
-    """The executable of a module, on so many devices.
+def compiled(bytecode: bytes, devices: tuple[int, int] = (1, 1)) -> xla_client.LoadedExecutable:
+    """The executable of a module, on so many replicas and partitions.
 
     Raises:
         VerificationError: XLA does not compile the module.
     """
     client = jax_backend.get_backend("cpu")
-    count = replicas * partitions
-    devices = xla_client.DeviceList(tuple(_devices()[:count]))
+    numbers = np.arange(np.prod(devices)).reshape(devices)
     options = xla_client.CompileOptions()
-    if count > 1:
-        options.num_replicas, options.num_partitions = replicas, partitions
-        numbers = np.arange(count).reshape(replicas, partitions)
-        options.device_assignment = xla_client.DeviceAssignment.create(numbers)
-        options.executable_build_options.use_spmd_partitioning = partitions > 1
+    options.num_replicas, options.num_partitions = devices
+    options.device_assignment = xla_client.DeviceAssignment.create(numbers)
+    if options.num_partitions > 1:
+        options.executable_build_options.use_spmd_partitioning = True
         # Bytecode holds the names of the dialects that occur.
         options.executable_build_options.use_shardy_partitioner = b"sdy" in bytecode
     try:
-        return client.compile_and_load(bytecode, devices, options)
+        where = xla_client.DeviceList(tuple(_devices()[: numbers.size]))
+        return client.compile_and_load(bytecode, where, options)
     except (jax.errors.JaxRuntimeError, ValueError) as error:  # ValueError: from LLVM's containers
         raise VerificationError(f"XLA does not compile this module: {error}") from error
 
@@ -117,11 +114,7 @@ def _find_lapack() -> None:
 
 
 def _on_devices(array: np.ndarray, devices: Sequence[jax.Device]) -> jax.Array:
-    where: jax.Device | jax.sharding.Sharding = devices[0]
-    if len(devices) > 1:
-        where = jax.sharding.NamedSharding(
-            jax.sharding.Mesh(np.array(devices), ("device",)), jax.sharding.PartitionSpec()
-        )
+    mesh = jax.sharding.Mesh(np.array(devices), ("device",))
     # Without x64 device_put would narrow 64-bit arguments.
     with jax.enable_x64(True):
-        return jax.device_put(array, where)
+        return jax.device_put(array, jax.NamedSharding(mesh, jax.P()))

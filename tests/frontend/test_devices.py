@@ -166,7 +166,7 @@ module attributes {mhlo.num_replicas = REPLICAS : i32, mhlo.num_partitions = PAR
 """
 SUM = """%0 = "stablehlo.all_reduce"(%arg0) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
       %c = stablehlo.add %a, %b : tensor<f32>
-      stablehlo.return %c : tensor<f32> }) {replica_groups = dense<GROUPS>ATTRIBUTES}
+      stablehlo.return %c : tensor<f32> }) {replica_groups = dense<GROUPSATTRIBUTES}
       : (tensor<2xf32>) -> tensor<2xf32>"""
 CHANNEL = ", channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
@@ -201,7 +201,7 @@ def test_results_that_differ_between_devices() -> None:
 @pytest.mark.parametrize(
     ("groups", "reason"),
     [
-        ("[[0, 1], [2, 5]]> : tensor<2x2xi64>", "a group has device 5"),
+        ("[[0, 1, 2], [3, 4, 5]]> : tensor<2x3xi64>", "one has number 5, and there are 4"),
         ("[[0, 1]]> : tensor<1x2xi64>", "a device is in no group"),
     ],
 )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
 
-import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
@@ -53,41 +51,9 @@ def is_of_no_axes(operation: ir.Operation) -> bool:
     return not any([*axes, sharding.replicated_axes, sharding.unreduced_axes])
 
 
-def manual_axes(operation: ir.Operation) -> dict[str, int]:
-    """The manual mesh axes of an `sdy.manual_computation`, with their sizes."""
-    sizes = _mesh_axes(operation)
-    return {
-        axis: sizes[axis]
-        for axis in sdy.ManualAxesAttr(operation.attributes["manual_axes"])
-        if axis in sizes
-    }
-
-
-def _mesh_axes(operation: ir.Operation) -> dict[str, int]:
-    """The axes of the mesh of the op's operands and results; empty if it has neither."""
-    for where in ("in_shardings", "out_shardings"):
-        for sharding in sdy.TensorShardingPerValueAttr(operation.attributes[where]).shardings:
-            mesh = sdy.TensorShardingAttr(sharding).mesh_or_ref
-            if isinstance(mesh, ir.FlatSymbolRefAttr):
-                mesh = _symbol(operation, mesh.value).attributes["mesh"]
-            return mesh_axes(mesh)
-    return {}
-
-
 def mesh_axes(mesh: ir.Attribute) -> dict[str, int]:
     """The sizes of the axes of an `#sdy.mesh`."""
     return {axis.name: axis.size for axis in map(sdy.MeshAxisAttr, sdy.MeshAttr(mesh).axes)}
-
-
-def _symbol(operation: ir.Operation, name: str) -> ir.OpView:
-    """An op of the module by its symbol. The verifier has checked that it exists."""
-    return ir.SymbolTable(module_of(operation))[name]
-
-
-def device_count(operation: ir.Operation) -> int:
-    """The count of devices that run the module of an operation."""
-    module = module_of(operation)
-    return count_of(module, "mhlo.num_replicas") * count_of(module, "mhlo.num_partitions")
 
 
 def count_of(module: ir.Operation, name: str) -> int:
@@ -95,29 +61,8 @@ def count_of(module: ir.Operation, name: str) -> int:
     return int(to_python(module.attributes[name])) if name in module.attributes else 1
 
 
-def largest_group(operation: ir.Operation) -> int:
-    """The count of devices in the largest of a collective's `replica_groups`; all if none."""
-    groups = operation.attributes["replica_groups"]
-    if isinstance(groups, ir.DenseElementsAttr):
-        members = np.array(groups)
-        sizes = (members >= 0).sum(-1) if members.ndim == 2 else np.zeros(0, int)
-        return int(sizes.max()) if sizes.size else device_count(operation)
-    return math.prod(_group_axes(operation, str(groups)))
-
-
 AXIS_OF_MESH = re.compile(r'<name = "([^"]*)", size = (\d+)>')
-AXIS_OF_GROUP = re.compile(r'axis_ref<name = "([^"]*)"(?:, sub_axis_info = \((\d+)\)(\d+))?>')
+AXIS_OF_GROUP = re.compile(r'axis_ref<name = "([^"]*)"(, sub_axis_info = )?')
 MESH_NAME = re.compile(r"mesh = @(\w+)")
-"""The parts of a `#stablehlo.replica_group_mesh_axes`: a mesh, and axes or parts of axes."""
-
-
-def _group_axes(operation: ir.Operation, groups: str) -> list[int]:
-    """Sizes of the mesh axes of a group, from the text of a `#stablehlo.replica_group_mesh_axes`.
-
-    The bindings crash on an axis without sub-axes.
-    """
-    if name := MESH_NAME.search(groups):
-        sizes = mesh_axes(_symbol(operation, name[1]).attributes["mesh"])
-    else:
-        sizes = {axis: int(size) for axis, size in AXIS_OF_MESH.findall(groups)}
-    return [int(part or sizes[axis]) for axis, _, part in AXIS_OF_GROUP.findall(groups)]
+CHANNEL = re.compile(r"handle = (\d+)")
+"""Parts of attributes of collectives. The bindings crash on a mesh axis without sub-axes."""

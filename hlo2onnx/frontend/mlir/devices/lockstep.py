@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
 
 from jaxlib.mlir import ir
@@ -11,23 +10,15 @@ from jaxlib.mlir.dialects import sdy
 
 from hlo2onnx.errors import Refusal, TranslationError, UnsupportedOp
 from hlo2onnx.frontend.mlir.attributes import text_of
-from hlo2onnx.frontend.mlir.devices.exchanges import (
-    COLLECTIVES,
-    PLACEMENTS,
-    Values,
-    exchange,
-)
+from hlo2onnx.frontend.mlir.devices.exchanges import COLLECTIVES, Values, exchange
 from hlo2onnx.frontend.mlir.devices.meshes import Devices, Shards
 from hlo2onnx.frontend.mlir.devices.tensors import joined, part, scalar_like
 from hlo2onnx.frontend.mlir.functions import CALLEES, functions_of
 from hlo2onnx.frontend.mlir.locations import origin_of
-from hlo2onnx.frontend.mlir.shardings import SHARDINGS
-from hlo2onnx.frontend.mlir.types import element_type, shape_of
+from hlo2onnx.frontend.mlir.types import shape_of
 from hlo2onnx.frontend.mlir.values import (
     MlirValue,
-    constant_operation,
     defining_operation,
-    integers_of,
     operands_within,
     operations_in,
     operations_of,
@@ -44,14 +35,6 @@ MANUAL = "sdy.manual_computation"
 TO_SHARD, FROM_SHARD = f"{_CALL} @SPMDFullToShardShape", f"{_CALL} @SPMDShardToFullShape"
 EXCHANGES = COLLECTIVES | {MANUAL, TO_SHARD, FROM_SHARD}
 """Ops that need the values of several devices at once."""
-_FOLDED: Mapping[str, Callable[..., int]] = {
-    "stablehlo.add": operator.add,
-    "stablehlo.convert": int,
-    "stablehlo.divide": operator.floordiv,
-    "stablehlo.multiply": operator.mul,
-    "stablehlo.remainder": operator.mod,
-}
-"""What JAX makes coordinates in a mesh of. Folded, equal ones are one value of several devices."""
 
 
 def key_of(operation: ir.Operation) -> str:
@@ -59,6 +42,14 @@ def key_of(operation: ir.Operation) -> str:
     if operation.name != _CALL:
         return operation.name
     return f"{_CALL} @{text_of(operation, 'call_target_name')}"
+
+
+def refusal_of(operation: ir.Operation, error: UnsupportedOp) -> Refusal:
+    """What an error says of an op."""
+    given, results = ([x.type for x in side] for side in (operation.operands, operation.results))
+    types = str(ir.FunctionType.get(given, results, operation.context))
+    where = str(origin_of(operation.location))
+    return Refusal(key_of(operation), types, where, error.why, error.next)
 
 
 class Lockstep:
@@ -98,12 +89,7 @@ class Lockstep:
                 with operation.location:
                     results = self._results(operation, known)
             except UnsupportedOp as error:
-                types = ir.FunctionType.get(
-                    [x.type for x in operation.operands], [x.type for x in operation.results]
-                )
-                where = str(origin_of(operation.location))
-                refusal = Refusal(key_of(operation), str(types), where, error.why, error.next)
-                raise TranslationError([refusal]) from error
+                raise TranslationError([refusal_of(operation, error)]) from error
             known.update(zip(operation.results, results, strict=True))
         return [known[value] for value in returned_by(block)]
 
@@ -117,8 +103,6 @@ class Lockstep:
             return self._manual(operation, known)
         if key in (TO_SHARD, FROM_SHARD):
             return [self._resharded(operation, operands[0])]
-        if key in PLACEMENTS:
-            return operands[: len(operation.results)]
         if not self.reaches(operation, EXCHANGES | NUMBERS):
             return self._copied(operation, known)
         if operation.name in CALLEES:
@@ -149,18 +133,11 @@ class Lockstep:
         found = []
         for place in range(len(self._running)):
             values = tuple(known[x][place] for x in read)
-            number = _folded(operation, values)
-            key: Hashable = values if number is None else number
-            if key not in made:
-                made[key] = (
-                    _copy(operation, dict(zip(read, values, strict=True)))
-                    if number is None
-                    else [scalar_like(number, operation.results[0].type)]
-                )
-            found.append(made[key])
-        if not any(isinstance(key, int) for key in made):
-            self.copies[operation] = len(made)
-        return [[results[i] for results in found] for i in range(len(operation.results))]
+            if values not in made:
+                made[values] = _copy(operation, dict(zip(read, values, strict=True)))
+            found.append(made[values])
+        self.copies[operation] = len(made)
+        return _by_result(operation, found)
 
     # -- shards -----------------------------------------------------------------------------------
 
@@ -205,8 +182,9 @@ class Lockstep:
         for place, device in enumerate(self._running):
             alone = copy(self)
             alone._running = [device]
-            found.append(alone._results(operation, {x: [known[x][place]] for x in read}))
-        return [[results[i][0] for results in found] for i in range(len(operation.results))]
+            results = alone._results(operation, {x: [known[x][place]] for x in read})
+            found.append([value for (value,) in results])
+        return _by_result(operation, found)
 
     def _branches(self, operation: ir.Operation, known: Environment) -> list[Values]:
         """case(index) { ... } with collectives, which all devices enter together."""
@@ -242,38 +220,28 @@ class Lockstep:
             given = _chosen(starts, classes)
             types = [value.type for value in given]
             made = ir.Operation.create(operation.name, types, given, regions=2)
-            whether, states = self._regions(operation, made, known, classes)
-            if len(set(whether)) > 1:
-                made.erase()
-                if self.reaches(operation, EXCHANGES):
-                    raise unsupported("exchange in a loop")
-                return self._alone(operation, known)
-            found = [_finer(old, x) for old, x in zip(classes, states, strict=True)]
-            if found == classes:
+            returned = []
+            for region, new in zip(operation.regions, made.regions, strict=True):
+                block, old = new.blocks.append(*types), region.blocks[0]
+                states = _spread(list(block.arguments), classes)
+                with ir.InsertionPoint(block):
+                    inner = known | dict(zip(old.arguments, states, strict=True))
+                    returned.append(self.block(old, inner))
+            [whether], states = returned
+            found = [
+                _classes(list(zip(*x, strict=True))) for x in zip(classes, states, strict=True)
+            ]
+            if len(set(whether)) == 1 and found == classes:
                 condition, body = (region.blocks[0] for region in made.regions)
                 _return(condition, [whether[0]])
                 _return(body, _chosen(states, classes))
                 return _spread(list(made.results), classes)
             made.erase()
+            if len(set(whether)) > 1:
+                if self.reaches(operation, EXCHANGES):
+                    raise unsupported("exchange in a loop")
+                return self._alone(operation, known)
             classes = found
-
-    def _regions(
-        self,
-        operation: ir.Operation,
-        made: ir.Operation,
-        known: Environment,
-        classes: Sequence[Sequence[int]],
-    ) -> tuple[Values, list[Values]]:
-        """Fills the regions of a new loop; returns its condition and its next states."""
-        types = [value.type for value in made.operands]
-        returned = []
-        for region, new in zip(operation.regions, made.regions, strict=True):
-            block, old = new.blocks.append(*types), region.blocks[0]
-            states = _spread(list(block.arguments), classes)
-            with ir.InsertionPoint(block):
-                inner = known | dict(zip(old.arguments, states, strict=True))
-                returned.append(self.block(old, inner))
-        return returned[0][0], returned[1]
 
 
 # -- classes of devices with the same value -------------------------------------------------------
@@ -283,10 +251,6 @@ def _classes(keys: Sequence[Hashable]) -> list[int]:
     """For each device, the first one with the same value."""
     first: dict[Hashable, int] = {}
     return [first.setdefault(key, place) for place, key in enumerate(keys)]
-
-
-def _finer(classes: Sequence[int], values: Values) -> list[int]:
-    return _classes(list(zip(classes, values, strict=True)))
 
 
 def _chosen(every: Sequence[Values], classes: Sequence[Sequence[int]]) -> list[MlirValue]:
@@ -314,38 +278,17 @@ def _return(block: ir.Block, values: Values) -> None:
 
 
 def _copy(operation: ir.Operation, values: Mapping[MlirValue, MlirValue]) -> list[MlirValue]:
-    """The results of a copy of an op that reads other values, without its shardings."""
+    """The results of a copy of an op that reads other values."""
     new = operation.clone().operation
-    for item in operations_of(new) if new.regions else [new]:
+    for item in operations_of(new):
         for place, value in enumerate(item.operands):
-            if value in values:
-                item.operands[place] = values[value]
-    for name in SHARDINGS:
-        if name in new.attributes:
-            del new.attributes[name]
+            item.operands[place] = values.get(value, value)
     return list(new.results)
 
 
-def _folded(operation: ir.Operation, values: Values) -> int | None:
-    """The result of arithmetic with small constant integers; None for other ops."""
-    fold = _FOLDED.get(operation.name)
-    if fold is None or not _holds_numbers(operation.results[0].type):
-        return None
-    numbers = []
-    for value in values:
-        constant = constant_operation(value)
-        if constant is None or not _holds_numbers(value.type):
-            return None
-        numbers.append(int(integers_of(constant)))
-    if fold in (operator.floordiv, operator.mod) and (numbers[1] <= 0 or numbers[0] < 0):
-        return None
-    result = fold(*numbers)
-    return result if 0 <= result < 1 << 31 else None
-
-
-def _holds_numbers(mlir_type: ir.Type) -> bool:
-    """Whether a type is that of an integer scalar that holds 31 bits."""
-    return not shape_of(mlir_type) and element_type(mlir_type) in ("i32", "i64", "ui32", "ui64")
+def _by_result(operation: ir.Operation, found: Sequence[Sequence[MlirValue]]) -> list[Values]:
+    """The values of each result, from the results of each device."""
+    return [[results[i] for results in found] for i in range(len(operation.results))]
 
 
 def _cut(xs: Values, shards: Shards) -> Values:
@@ -366,16 +309,17 @@ def _whole(xs: Values, shards: Shards) -> Values:
     for x, place, family in zip(xs, shards.places, shards.families, strict=True):
         families.setdefault(family, {}).setdefault(place, x)
     made: dict[Hashable, MlirValue] = {}
-
-    def whole(parts: Mapping[tuple[int, ...], MlirValue], prefix: tuple[int, ...]) -> MlirValue:
-        axis = len(prefix)
-        if axis == len(shards.counts):
-            return parts[prefix]
-        return joined([whole(parts, (*prefix, i)) for i in range(shards.counts[axis])], axis)
-
     for parts in families.values():
-        key = tuple(parts.items())
-        if key not in made:
-            made[key] = whole(parts, ())
-    joins = {family: made[tuple(parts.items())] for family, parts in families.items()}
-    return [joins[family] for family in shards.families]
+        if (key := tuple(parts.items())) not in made:
+            made[key] = _assembled(parts, shards.counts, ())
+    return [made[tuple(families[family].items())] for family in shards.families]
+
+
+def _assembled(
+    parts: Mapping[tuple[int, ...], MlirValue], counts: Sequence[int], index: tuple[int, ...]
+) -> MlirValue:
+    """The part of a tensor whose index begins so, from all of its parts."""
+    axis = len(index)
+    if axis == len(counts):
+        return parts[index]
+    return joined([_assembled(parts, counts, (*index, i)) for i in range(counts[axis])], axis)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
@@ -17,32 +15,13 @@ from hlo2onnx.frontend.mlir.attributes import text_of, to_python
 from hlo2onnx.frontend.mlir.shardings import (
     AXIS_OF_GROUP,
     AXIS_OF_MESH,
+    CHANNEL,
     MESH_NAME,
     count_of,
     mesh_axes,
 )
 from hlo2onnx.frontend.mlir.values import operations_in
 from hlo2onnx.limitations import unsupported
-
-
-@dataclass(frozen=True)
-class Mesh:
-    """A mesh of devices.
-
-    Attributes:
-        sizes: The sizes of its axes by their names.
-        numbers: The numbers of its devices. The shape is that of the mesh.
-    """
-
-    sizes: Mapping[str, int]
-    numbers: np.ndarray
-
-    def places(self) -> dict[int, dict[str, int]]:
-        """The coordinates of each device."""
-        return {
-            int(self.numbers[index]): dict(zip(self.sizes, index, strict=True))
-            for index in np.ndindex(self.numbers.shape)
-        }
 
 
 class Shards(NamedTuple):
@@ -57,7 +36,7 @@ class Shards(NamedTuple):
 
     counts: Sequence[int]
     places: Sequence[tuple[int, ...]]
-    families: Sequence[tuple[object, ...]]
+    families: Sequence[tuple[int, ...]]
 
 
 class Devices:
@@ -66,18 +45,20 @@ class Devices:
     Attributes:
         replicas, partitions: Their counts. Device `replica * partitions + partition` has both.
         count: Count of all devices.
+        axes: The sizes of the axes of all meshes.
     """
 
     def __init__(self, module: ir.Operation) -> None:
         self._meshes = {
-            text_of(item, "sym_name"): _mesh(sdy.MeshAttr(item.attributes["mesh"]))
+            text_of(item, "sym_name"): item.attributes["mesh"]
             for item in operations_in(module.regions[0].blocks[0])
             if item.name == "sdy.mesh"
         }
+        self.axes = {k: n for mesh in self._meshes.values() for k, n in mesh_axes(mesh).items()}
         self.replicas = count_of(module, "mhlo.num_replicas")
         self.partitions = count_of(module, "mhlo.num_partitions")
         if self.replicas * self.partitions == 1:  # of an abstract mesh
-            sizes = [mesh.numbers.size for mesh in self._meshes.values()]
+            sizes = [_numbers(mesh).size for mesh in self._meshes.values()]
             self.partitions = max([1, *sizes])
         self.count = self.replicas * self.partitions
 
@@ -87,161 +68,124 @@ class Devices:
         """The devices that exchange data in a collective, in the order of their data."""
         attribute = operation.attributes["replica_groups"]
         if not isinstance(attribute, ir.DenseElementsAttr):
-            return self._along_axes(str(attribute))
+            return _within(self.count, self._along_axes(str(attribute)))
         table = np.array(attribute)
         rows = [[int(x) for x in row if x >= 0] for row in table] if table.size else []
         if "use_global_device_ids" in operation.attributes:
-            return rows or [list(range(self.count))]
-        if operation.name in _BETWEEN_PARTITIONS:
-            return self._expanded(rows, _has_channel(operation))
-        replicas = rows or [list(range(self.replicas))]
-        if not _has_channel(operation):
-            return self._expanded(replicas, False)
-        every = range(self.partitions)
-        return [[self._number(r, p) for p in every for r in row] for row in replicas]
+            return _within(self.count, rows or [list(range(self.count))])
+        if operation.name in _BETWEEN_PARTITIONS or not _has_channel(operation):
+            return self._expanded(operation, rows)
+        numbers = np.arange(self.count).reshape(self.replicas, self.partitions)
+        rows = _within(self.replicas, rows or [list(range(self.replicas))])
+        return [numbers[row].T.ravel().tolist() for row in rows]
 
-    def pairs(self, operation: ir.Operation) -> list[tuple[int, int]]:
+    def pairs(self, operation: ir.Operation) -> list[list[int]]:
         """The sender and the receiver of each transfer of a `collective_permute`."""
         table = to_python(operation.attributes["source_target_pairs"]).reshape(-1, 2).tolist()
-        expanded = self._expanded(table, _has_channel(operation)) if table else []
-        return [(source, target) for source, target in expanded]
+        return self._expanded(operation, table) if table else []
 
-    def _number(self, replica: int, partition: int) -> int:
-        return replica * self.partitions + partition
-
-    def _expanded(self, rows: list[list[int]], are_partitions: bool) -> list[list[int]]:
-        """Rows of partitions in each replica, or of replicas in each partition."""
-        if are_partitions:
-            rows = rows or [list(range(self.partitions))]
-            return [[self._number(r, p) for p in row] for row in rows for r in range(self.replicas)]
-        rows = rows or [list(range(self.replicas))]
-        return [[self._number(r, p) for r in row] for row in rows for p in range(self.partitions)]
+    def _expanded(self, operation: ir.Operation, rows: list[list[int]]) -> list[list[int]]:
+        """Rows of partitions in each replica, or of replicas in each partition; all by default."""
+        numbers = np.arange(self.count).reshape(self.replicas, self.partitions)
+        lines = numbers if _has_channel(operation) else numbers.T
+        rows = _within(lines.shape[1], rows or [list(range(lines.shape[1]))])
+        return [line[row].tolist() for row in rows for line in lines]
 
     def _along_axes(self, text: str) -> list[list[int]]:
         """The groups of a `#stablehlo.replica_group_mesh_axes`: each varies these axes alone."""
         named = MESH_NAME.search(text)
         if named:
-            mesh = self._meshes[named[1]]
+            names = list(mesh_axes(self._meshes[named[1]]))
+            numbers = _numbers(self._meshes[named[1]])
         else:
             sizes = {axis: int(size) for axis, size in AXIS_OF_MESH.findall(text)}
-            mesh = Mesh(sizes, _in_order(list(sizes.values())))
-        shape: list[int] = []
-        labels: list[tuple[str, int]] = []
-        axes = [(name, int(pre or 1), size) for name, pre, size in AXIS_OF_GROUP.findall(text)]
-        for name, size in mesh.sizes.items():
-            cuts = {1, size}
-            for axis, pre, part in axes:
-                if axis == name and part:
-                    cuts |= {pre, pre * int(part)}
-            for start, end in zip(sorted(cuts), sorted(cuts)[1:], strict=False):
-                labels.append((name, start))
-                shape.append(end // start)
-        chosen = [
-            place
-            for name, pre, part in axes
-            for place, (axis, start) in enumerate(labels)
-            if axis == name and pre <= start and (not part or start < pre * int(part))
-        ]
-        rest = [place for place in range(len(shape)) if place not in chosen]
-        size = math.prod(shape[place] for place in chosen)
-        table = mesh.numbers.reshape(shape).transpose(rest + chosen).reshape(-1, size)
-        return [[int(x) for x in row] for row in table]
+            names, numbers = list(sizes), _in_order(list(sizes.values()))
+        axes = []
+        for name, part in AXIS_OF_GROUP.findall(text):
+            if part:
+                raise UnsupportedOp("its groups are along a part of a mesh axis")
+            axes.append(names.index(name))
+        rest = [axis for axis in range(len(names)) if axis not in axes]
+        size = int(np.prod([numbers.shape[axis] for axis in axes]))
+        table: list[list[int]] = numbers.transpose(rest + axes).reshape(-1, size).tolist()
+        return table
 
     # -- shards -----------------------------------------------------------------------------------
 
     def shardy(self, sharding: ir.Attribute, manual: Sequence[str]) -> Shards:
         """The shards of an `sdy.manual_computation` along its manual axes."""
         given = sdy.TensorShardingAttr(sharding)
-        mesh = self._mesh_of(given.mesh_or_ref)
-        axes = [_names(dimension, manual) for dimension in given.dimension_shardings]
-        sizes = mesh.sizes
-        counts = [math.prod(sizes[name] for name in names) for names in axes]
-        places, families = [], []
-        coordinates = mesh.places()
-        for device in range(self.count):
-            at = coordinates[device]
-            places.append(tuple(_ravelled(at, names, sizes) for names in axes))
-            families.append(tuple(at[name] for name in sizes if name not in manual))
-        return Shards(counts, places, families)
-
-    def _mesh_of(self, mesh: ir.Attribute) -> Mesh:
+        mesh = given.mesh_or_ref
         if isinstance(mesh, ir.FlatSymbolRefAttr):
-            found = self._meshes[mesh.value]
-        else:
-            found = _mesh(sdy.MeshAttr(mesh))
-        if found.numbers.size != self.count:
-            what = f"a mesh of {found.numbers.size} in a program for {self.count} devices"
-            raise unsupported("groups", what)
-        return found
+            mesh = self._meshes[mesh.value]
+        sizes, numbers = mesh_axes(mesh), self._fitting(_numbers(mesh))
+        order = np.argsort(numbers, axis=None)
+        grids = np.indices(numbers.shape).reshape(len(sizes), -1)
+        at = {name: grid[order] for name, grid in zip(sizes, grids, strict=True)}
+        counts, places = [], []
+        for dimension in given.dimension_shardings:
+            count, place = 1, np.zeros(self.count, int)
+            for axis in map(sdy.AxisRefAttr, sdy.DimensionShardingAttr(dimension).axes):
+                if axis.name not in manual:
+                    continue
+                if axis.sub_axis_info is not None:
+                    raise UnsupportedOp("a manual mesh axis is split further")
+                count *= sizes[axis.name]
+                place = place * sizes[axis.name] + at[axis.name]
+            counts.append(count)
+            places.append(place)
+        others = [at[name] for name in sizes if name not in manual]
+        return Shards(counts, self._each(places), self._each(others))
 
     def gspmd(self, text: str, rank: int) -> Shards:
         """The shards of a sharding of XLA, such as "{devices=[2,1,4]<=[8] last_tile_dims=...}"."""
-        found = _TILES.search(text)
-        if found is None:
+        sharding = xla_client.HloSharding.from_string(text or "{replicated}")
+        if not sharding.is_tiled():
             return Shards([1] * rank, [(0,) * rank] * self.count, [()] * self.count)
-        tiles = _integers(found["tiles"])
-        if found["list"]:
-            numbers = np.array(_integers(found["list"]))
-        else:
-            numbers = _in_order(_integers(found["order"]))
-            if found["axes"]:
-                numbers = numbers.transpose(_integers(found["axes"]))
+        tiles = sharding.tile_assignment_dimensions()
+        numbers = self._fitting(np.array(sharding.tile_assignment_devices()))
+        grids = np.indices(tiles).reshape(len(tiles), -1)[:, np.argsort(numbers)]
+        kinds = sharding.subgroup_types()
+        manual = [
+            grid
+            for grid, kind in zip(grids[len(tiles) - len(kinds) :], kinds, strict=True)
+            if kind == xla_client.OpSharding.Type.MANUAL
+        ]
+        return Shards(tiles[:rank], self._each(list(grids[:rank])), self._each(manual))
+
+    def _each(self, columns: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
+        """For each device, its integers in several arrays."""
+        return [tuple(int(column[device]) for column in columns) for device in range(self.count)]
+
+    def _fitting(self, numbers: np.ndarray) -> np.ndarray:
         if numbers.size != self.count:
-            what = f"a sharding of {numbers.size} in a program for {self.count} devices"
-            raise unsupported("groups", what)
-        kinds = _LAST.search(text)
-        last = [kind.strip() for kind in kinds[1].split(",")] if kinds else []
-        manual = [len(tiles) - len(last) + i for i, kind in enumerate(last) if kind == "manual"]
-        where = {int(x): index for index, x in np.ndenumerate(numbers.reshape(tiles))}
-        places = [where[device][:rank] for device in range(self.count)]
-        families = [tuple(where[device][axis] for axis in manual) for device in range(self.count)]
-        return Shards(tiles[:rank], places, families)
+            raise unsupported("groups", f"{numbers.size} devices in a program for {self.count}")
+        return numbers
 
 
 _BETWEEN_PARTITIONS = frozenset({"stablehlo.all_to_all", "stablehlo.collective_broadcast"})
 """Collectives whose groups, with a channel, are of partitions. Those of others are of replicas."""
-_TILES = re.compile(
-    r"devices=\[(?P<tiles>[\d,]+)\]"
-    r"(?:<=\[(?P<order>[\d,]+)\](?:T\((?P<axes>[\d,]+)\))?|(?P<list>[\d,]+))"
-)
-_LAST = re.compile(r"last_tile_dims=\{([^}]*)\}")
-_CHANNEL = re.compile(r"handle = (\d+)")
 
 
-def _integers(text: str) -> list[int]:
-    return [int(item) for item in text.split(",")]
+def _within(count: int, groups: list[list[int]]) -> list[list[int]]:
+    if (last := max(map(max, groups))) >= count:
+        raise unsupported("groups", f"one has number {last}, and there are {count}")
+    return groups
 
 
 def _in_order(shape: Sequence[int]) -> np.ndarray:
-    return np.arange(math.prod(shape)).reshape(shape)
+    return np.arange(int(np.prod(shape))).reshape(shape)
 
 
-def _mesh(attribute: Any) -> Mesh:
-    sizes = mesh_axes(attribute)
-    numbers = _in_order(list(sizes.values()))
-    if given := list(attribute.device_ids):
-        numbers = np.array(given).reshape(numbers.shape)
-    return Mesh(sizes, numbers)
+def _numbers(mesh: ir.Attribute) -> np.ndarray:
+    """The numbers of the devices of a mesh, in its shape."""
+    numbers = _in_order(list(mesh_axes(mesh).values()))
+    given = list(sdy.MeshAttr(mesh).device_ids)
+    return np.array(given).reshape(numbers.shape) if given else numbers
 
 
 def _has_channel(operation: ir.Operation) -> bool:
     if "channel_handle" not in operation.attributes:
         return False
-    found = _CHANNEL.search(str(operation.attributes["channel_handle"]))
+    found = CHANNEL.search(str(operation.attributes["channel_handle"]))
     return found is not None and int(found[1]) > 0
-
-
-def _names(dimension: ir.Attribute, manual: Sequence[str]) -> list[str]:
-    """The manual mesh axes that split an axis of a tensor, the outermost first."""
-    axes = [sdy.AxisRefAttr(axis) for axis in sdy.DimensionShardingAttr(dimension).axes]
-    found = [axis for axis in axes if axis.name in manual]
-    if any(axis.sub_axis_info is not None for axis in found):
-        raise UnsupportedOp("a manual mesh axis is split further")
-    return [axis.name for axis in found]
-
-
-def _ravelled(at: Mapping[str, int], names: Sequence[str], sizes: Mapping[str, int]) -> int:
-    index = 0
-    for name in names:
-        index = index * sizes[name] + at[name]
-    return index

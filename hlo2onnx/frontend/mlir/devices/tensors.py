@@ -20,29 +20,25 @@ def part(x: MlirValue, index: Sequence[int], counts: Sequence[int]) -> MlirValue
     """
     if all(count == 1 for count in counts):
         return x
-    shape = shape_of(x.type)
-    steps = [None if n is None else n // count for n, count in zip(shape, counts, strict=True)]
+    sizes = [size for size in shape_of(x.type) if size is not None]
+    if len(sizes) < len(counts):
+        return _free_part(x, index, counts)
+    steps = [size // count for size, count in zip(sizes, counts, strict=True)]
+    starts = [i * step for i, step in zip(index, steps, strict=True)]
+    limits = [start + step for start, step in zip(starts, steps, strict=True)]
     result = tensor(steps, x.type)
-    if None in steps:
-        return _free_part(x, index, counts, result)
-    starts = [i * step for i, step in zip(index, steps, strict=True) if step is not None]
-    limits = [start + step for start, step in zip(starts, steps, strict=True) if step is not None]
-    ones = [1] * len(shape)
+    ones = [1] * len(steps)
     names = ("start_indices", "limit_indices", "strides")
     lists = map(ir.DenseI64ArrayAttr.get, (starts, limits, ones))
     return made("slice", result, x, **dict(zip(names, lists, strict=True)))
 
 
-def _free_part(
-    x: MlirValue, index: Sequence[int], counts: Sequence[int], result: ir.Type
-) -> MlirValue:
+def _free_part(x: MlirValue, index: Sequence[int], counts: Sequence[int]) -> MlirValue:
+    sizes = zip(shape_of(x.type), counts, strict=True)
+    result = tensor([None if size is None else size // n for size, n in sizes], x.type)
     starts, limits = [], []
     for axis, (i, count) in enumerate(zip(index, counts, strict=True)):
         size = extent(x, axis)
-        if count == 1:  # the extent of the part stays that of the tensor
-            starts.append(integers([0]))
-            limits.append(size)
-            continue
         step = made("divide", size.type, size, integers([count]))
         starts.append(made("multiply", size.type, step, integers([i])))
         limits.append(made("multiply", size.type, step, integers([i + 1])))
@@ -63,23 +59,13 @@ def joined(xs: Sequence[MlirValue], axis: int) -> MlirValue:
 
 def zeros_like(x: MlirValue) -> MlirValue:
     """Zeros of the shape and type of a tensor."""
-    zero = _zero(ir.RankedTensorType(x.type).element_type)
+    number = scalar_like(0, ir.RankedTensorType.get([], ir.IntegerType.get_signless(32)))
+    zero = made("convert", tensor([], x.type), number)
     none = ir.DenseI64ArrayAttr.get([])
     if None not in shape_of(x.type):
         return made("broadcast_in_dim", x.type, zero, broadcast_dimensions=none)
     sizes = joined([extent(x, axis) for axis in range(len(shape_of(x.type)))], 0)
     return made("dynamic_broadcast_in_dim", x.type, zero, sizes, broadcast_dimensions=none)
-
-
-def _zero(element: ir.Type) -> MlirValue:
-    scalar = ir.RankedTensorType.get([], element)
-    if isinstance(element, ir.ComplexType):  # the bindings have no constants of them
-        zero = _zero(element.element_type)
-        return made("complex", scalar, zero, zero)
-    body = "0.0"
-    if isinstance(element, ir.IntegerType):
-        body = "false" if element.width == 1 else "0"
-    return made("constant", scalar, value=ir.Attribute.parse(f"dense<{body}> : {scalar}"))
 
 
 def tensor(shape: Sequence[int | None], like: ir.Type) -> ir.Type:
