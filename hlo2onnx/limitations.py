@@ -128,17 +128,11 @@ LIMITATIONS: Mapping[str, Limitation] = {
         "it exchanges pieces between devices whose sizes are known only when the program runs",
         "exchange pieces of one size by jax.lax.all_to_all",
     ),
-    "exchange in a branch": Limitation(
-        ("stablehlo.case", "stablehlo.if"),
-        "devices exchange data in it, and its index differs between them",
-        "devices exchange data in a branch that not all of them enter",
-        "exchange the data before or after the branch",
-    ),
-    "exchange in a loop": Limitation(
-        ("stablehlo.while",),
+    "exchange": Limitation(
+        ("stablehlo.case", "stablehlo.if", "stablehlo.while"),
         "devices exchange data in it, and its condition differs between them",
-        "devices exchange data in a loop that some of them leave before others",
-        "make the condition the same on all devices, as by psum",
+        "devices exchange data in it, and some of them may be elsewhere: its condition differs",
+        "make the condition the same on all devices, as by psum, or exchange the data outside",
     ),
     "results per device": Limitation(
         ("func.return",),

@@ -55,14 +55,7 @@ PROGRAMS = {
     ),
     "shards": call("SPMDFullToShardShape", "tensor<2xf32>"),
     "ragged exchange": call("ragged_all_to_all"),
-    "exchange in a branch": main(
-        f"""%1 = stablehlo.replica_id : tensor<ui32>
-      %i = stablehlo.convert %1 : (tensor<ui32>) -> tensor<i32>
-      %0 = "stablehlo.case"(%i) ({{ {EXCHANGE} stablehlo.return %2 : {T} }},
-        {{ stablehlo.return %x : {T} }}) : (tensor<i32>) -> {T}""",
-        module="mhlo.num_replicas = 2",
-    ),
-    "exchange in a loop": main(
+    "exchange": main(
         f"""%n = stablehlo.replica_id : tensor<ui32>
       %0 = stablehlo.while(%v = %x) : {T} cond {{
         %c = stablehlo.compare EQ, %n, %n : (tensor<ui32>, tensor<ui32>) -> tensor<i1>

@@ -100,9 +100,8 @@ class Reference:
     def is_another(self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
         """Whether the function, lowered again for these sizes, is another program than the one that
         was translated: that has other results."""
-        if not (self._lowers_again and self._is_dynamic) or self._is_of_several:
-            return False
-        if self._source.at_sizes is None:
+        may_differ = self._lowers_again and self._is_dynamic and not self._is_of_several
+        if not may_differ or self._source.at_sizes is None:
             return False
         static = self._specialized(extents_of(self._source.signature, arrays))
         try:

@@ -10,8 +10,8 @@ from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.frontend.mlir.attributes import keys_of, to_python
 from hlo2onnx.frontend.mlir.devices.meshes import Devices
 from hlo2onnx.frontend.mlir.devices.tensors import joined, part, tensor, zeros_like
-from hlo2onnx.frontend.mlir.types import shape_of
-from hlo2onnx.frontend.mlir.values import MlirValue, operations_in
+from hlo2onnx.frontend.mlir.types import element_type, shape_of
+from hlo2onnx.frontend.mlir.values import MlirValue, made, operations_in
 from hlo2onnx.limitations import unsupported
 
 Values = Sequence[MlirValue]
@@ -56,9 +56,12 @@ def _reduced(operation: ir.Operation, values: Values) -> MlirValue:
 
     The computation is one of scalars. It is applied to whole tensors.
     """
+    narrow, shape = values[0].type, shape_of(values[0].type)
+    if element_type(narrow) == "bf16":  # XLA on the CPU rounds only the result
+        wide = tensor(shape, ir.RankedTensorType.get([], ir.F32Type.get()))
+        values = [made("convert", wide, value) for value in values]
     block, found = operation.regions[0].blocks[0], values[0]
     *body, last = operations_in(block)
-    shape = shape_of(found.type)
     for value in values[1:]:
         known = dict(zip(block.arguments, (found, value), strict=True))
         for item in body:
@@ -69,10 +72,11 @@ def _reduced(operation: ir.Operation, values: Values) -> MlirValue:
             if item.regions or not operands:
                 raise UnsupportedOp(f"its computation has {item.name}, which is not elementwise")
             attributes = {name: item.attributes[name] for name in keys_of(item.attributes)}
-            kind = tensor(shape, item.result.type)
+            is_scalar_given = item.result.type == block.arguments[0].type
+            kind = found.type if is_scalar_given else tensor(shape, item.result.type)
             known[item.result] = ir.Operation.create(item.name, [kind], operands, attributes).result
         found = known[last.operands[0]]
-    return found
+    return found if found.type == narrow else made("convert", narrow, found)
 
 
 def _all_reduce(operation: ir.Operation, given: Sequence[Values]) -> list[Values]:

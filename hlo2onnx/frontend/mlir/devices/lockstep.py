@@ -191,7 +191,7 @@ class Lockstep:
         index = known[operation.operands[0]]
         if len(set(index)) > 1:
             if self.reaches(operation, EXCHANGES):
-                raise unsupported("exchange in a branch")
+                raise unsupported("exchange")
             return self._alone(operation, known)
         name, count = operation.name, len(operation.regions)
         draft = ir.Operation.create(name, [], [index[0]], regions=count)
@@ -239,7 +239,7 @@ class Lockstep:
             made.erase()
             if len(set(whether)) > 1:
                 if self.reaches(operation, EXCHANGES):
-                    raise unsupported("exchange in a loop")
+                    raise unsupported("exchange")
                 return self._alone(operation, known)
             classes = found
 
