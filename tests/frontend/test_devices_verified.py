@@ -92,6 +92,7 @@ def test_weights_are_bound() -> None:
     program = translate(function, X, w, bind="w")
     np.testing.assert_allclose(program(X), np.tanh(X @ w).sum(1, keepdims=True), rtol=1e-5)
     assert program.verify(X)
+    assert "no intermediate value differs" in str(program.bisect(X))
 
 
 # -- free sizes -----------------------------------------------------------------------------------
