@@ -182,6 +182,13 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         help=f"ONNX opset, {opset_range()} (default: the target's, or a newer one if needed)",
     )
     add(
+        "--devices",
+        type=int,
+        default=Options.devices,
+        metavar="N",
+        help=f"limit of devices of programs for several ones (default: {Options.devices})",
+    )
+    add(
         "--target",
         default=Options.target,
         help="runtime to fit: ort-cpu (default), another of --targets, or a table FILE.json",
