@@ -45,6 +45,7 @@ from hlo2onnx.targets.legalize.control_flow import (
     NEXT,
     carry_states,
     control_flow_fault,
+    write_loops_as_scans,
     write_scans_as_loops,
 )
 from hlo2onnx.targets.legalize.kernels import STRUCTURAL, WIDE, Kernels, has_kernel, why_not
@@ -126,6 +127,7 @@ def _prepare(graph: oir.Graph, builder: TargetBuilder) -> None:
     target = builder.target
     if target.flags.flattens_empty_constants:
         expand_empty_constants(graph, builder)
+    write_loops_as_scans(graph, target, builder)
     write_scans_as_loops(graph, target, builder)
     builder.made.clear()
     carry_states(graph, target, builder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules.loops import (
     early_exit,
-    frozen_states,
     loop_to_scan,
     loop_unroll,
     partition,
@@ -20,7 +19,6 @@ __all__ = ["LOOP_RULES"]
 LOOP_RULES: tuple[Rule, ...] = (
     early_exit.EarlyExit(),
     trip_limit.TripLimit(),
-    frozen_states.FrozenStates(),
     partition.Partition(),
     search_tree.SearchTree(),
     rnn.Lstm(),
