@@ -60,7 +60,7 @@ def translate(
     if options.get("output_names") is None:
         options["output_names"] = _output_names(policy, args)
     texts = {
-        key: value if isinstance(value, str) else json.dumps(value)
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for key, value in (metadata or {}).items()
     }
     program = translate_function(policy, *args, metadata=texts, **options)
@@ -69,7 +69,7 @@ def translate(
     if dynamic:
         raise UsageError(f"the shape of {dynamic[0]} has free dimensions: give specialize=")
     pairs = [] if memory is None else _pairs(description, memory)
-    program.model.metadata_props[MEMORY] = json.dumps(pairs)
+    program.model.metadata_props[MEMORY] = json.dumps(pairs, ensure_ascii=False)
     check_robot(program.model.metadata_props, description)
     return program
 
