@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 from pathlib import Path
-from typing import Any
 
-import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
@@ -21,15 +19,9 @@ from hlo2onnx.runtime import Policy
 pytestmark = pytest.mark.wide
 
 STEPS = 1000
-
-
-class Walker(nn.Module):
-    @nn.compact
-    def __call__(self, observation: Any, memory: Any) -> tuple[jax.Array, Any]:
-        x = jnp.concatenate([observation["command"], observation["joint_pos"], memory["last"]])
-        carry, y = nn.OptimizedLSTMCell(64)(memory["carry"], x)
-        action = jnp.tanh(nn.Dense(12)(y))
-        return action, {"carry": carry, "last": action}
+SIZES = {"command": 3, "gyro": 3, "joint_pos": 6, "joint_vel": 6}
+JOINTS = [f"jöint {i}" for i in range(6)]
+CPP = ROOT / "examples" / "cpp"
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +34,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "include").symlink_to(ort_headers())
     for name in ("libonnxruntime.so", "libonnxruntime.so.1"):
         (root / "lib" / name).symlink_to(ort_library())
-    source, build = str(ROOT / "examples" / "cpp"), str(folder / "build")
+    source, build = str(CPP), str(folder / "build")
     run([cmake, "-S", source, "-B", build, f"-DONNXRUNTIME_ROOT={root}"])
     run([cmake, "--build", build])
     return folder / "build" / "policy"
@@ -50,18 +42,15 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    observation = {"command": np.zeros(3, np.float32), "joint_pos": np.zeros(12, np.float32)}
-    zeros = np.zeros(64, np.float32)
-    memory = {"carry": (zeros, zeros + 0.25), "last": np.full(12, -0.5, np.float32)}
-    walker = Walker()
-    params = walker.init(jax.random.key(0), observation, memory)
-    path = tmp_path_factory.mktemp("model") / "walker.onnx"
-    metadata = {"joint_names": [f"jöint {i}" for i in range(12)], "action_scale": 0.5}
+    """The LSTM of examples/cpp/policy.py, with another initial memory and a name in UTF-8."""
+    example = runpy.run_path(str(CPP / "policy.py"))
+    path = tmp_path_factory.mktemp("model") / "policy.onnx"
+    memory = jax.tree.map(lambda leaf: leaf + np.float32(0.25), example["MEMORY"])
     hlo2onnx.policy.translate(
-        lambda observation, memory: walker.apply(params, observation, memory),
-        observation,
+        example["Policy"](example["nnx"].Rngs(0)),
+        example["OBSERVATION"],
         memory,
-        metadata=metadata | {"default_joint_pos": [0.1] * 12},
+        metadata=example["ROBOT"] | {"joint_names": JOINTS},
     ).save(path)
     return path
 
@@ -72,21 +61,19 @@ def run(command: list[str]) -> str:
     return done.stdout
 
 
-def made_up() -> np.ndarray:
-    """The observations of main.cpp, a row for each step."""
-    numbers = np.arange(STEPS * 15, dtype=np.uint64) * 7919 % 2001
-    return ((numbers.astype(np.float32) - 1000) / 1024).reshape(STEPS, 15)
-
-
 def test_the_actions_are_those_of_python(program: Path, model: Path, tmp_path: Path) -> None:
     printed = run([str(program), str(model), str(STEPS), str(tmp_path / "actions")])
     assert "\n0 allocations of the runner" in printed
-    found = np.fromfile(tmp_path / "actions", np.float32).reshape(STEPS, 12)
+    found = np.fromfile(tmp_path / "actions", np.int32).reshape(STEPS, 6)
+    # what main.cpp makes up
+    numbers = np.arange(STEPS * sum(SIZES.values()), dtype=np.uint64) * 7919 % 2001
+    rows = ((numbers.astype(np.float32) - 1000) / 1024).reshape(STEPS, -1)
+    parts = np.split(rows, np.cumsum([*SIZES.values()])[:-1], axis=1)
     policy = Policy(model)
-    for row, action in zip(made_up(), found, strict=True):
-        expected = policy.step({"command": row[:3], "joint_pos": row[3:]})
-        assert np.array_equal(expected.view(np.int32), action.view(np.int32))
-    assert found.std() > 0.01
+    for step, action in enumerate(found):
+        observation = {name: part[step] for name, part in zip(SIZES, parts, strict=True)}
+        assert np.array_equal(policy.step(observation).view(np.int32), action)
+    assert found.view(np.float32).std() > 0.01
 
 
 @pytest.mark.parametrize(
@@ -95,10 +82,10 @@ def test_the_actions_are_those_of_python(program: Path, model: Path, tmp_path: P
         ("hlo2onnx.memory", None, "not a policy"),
         (
             "hlo2onnx.memory",
-            '[["memory/last", "next/last", "AAAA"]]',
-            "memory/last has another size",
+            '[["memory/last_action", "next/last_action", "AAAA"]]',
+            "memory/last_action has another size",
         ),
-        ("hlo2onnx.memory", '[["memory/h", "next/last", ""]]', "the model has no memory/h"),
+        ("hlo2onnx.memory", '[["memory/h", "next/last_action", ""]]', "the model has no memory/h"),
         ("default_joint_pos", "[0.1]", "default_joint_pos has not a number for each joint"),
         ("default_joint_pos", '["a"]', "a is not a number"),
         ("action_scale", "[1, 2]", "action_scale has not"),
@@ -122,14 +109,13 @@ def test_wrong_models(
 
 
 def test_a_robot_without_a_joint(program: Path, model: Path) -> None:
-    joints = [f"jöint {i}" for i in range(12)]
     command = [str(program), str(model), "2", ""]
-    run([*command, "arm", *reversed(joints)])
-    done = subprocess.run([*command, *joints[1:]], capture_output=True, text=True, check=False)
+    run([*command, "arm", *reversed(JOINTS)])
+    done = subprocess.run([*command, *JOINTS[1:]], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "the robot has no joint jöint 0\n"
 
 
 def test_the_header_is_short() -> None:
-    header = ROOT / "examples" / "cpp" / "hlo2onnx_policy.hpp"
+    header = CPP / "hlo2onnx_policy.hpp"
     assert len(header.read_text(encoding="utf-8").splitlines()) <= 300
