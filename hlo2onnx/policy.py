@@ -115,6 +115,8 @@ def _pairs(description: Description, memory: PyTree) -> list[tuple[str, str, str
         old, new = description.inputs[place], description.outputs[output or 0]
         if (old.dtype, old.shape) != (new.dtype, new.shape):
             raise UsageError(f"the memory {old.name} is {old}, and the policy returns {new}")
+        if old.channels_second != new.channels_second:
+            raise UsageError(f"{old.name} and {new.name} need the same layout: name both as NCHW")
         pairs.append((old.name, new.name, _text(leaf, old)))
     return pairs
 

@@ -24,6 +24,7 @@ MEMORY = {
     "hidden": np.full(4, 0.5, np.float32),
     "key": jax.random.key(7),
     "log": np.zeros(2, np.float32),
+    "total": np.zeros(4, np.float32),
 }
 ROBOT = {
     "joint_names": ["hip", "knee", "foot"],
@@ -47,8 +48,9 @@ def walk(observation: Any, memory: Any) -> tuple[Action, Any]:
     hidden = jnp.tanh(x @ WEIGHTS)
     key, noise = jax.random.split(memory["key"])
     torque = hidden + jax.random.normal(noise, (4,))
-    count = memory["count"] + 1
-    return Action(torque, count), {"count": count, "hidden": hidden, "key": key, "log": gyro}
+    count, total = memory["count"] + 1, memory["total"] + torque
+    kept = {"count": count, "hidden": hidden, "key": key, "log": gyro, "total": total}
+    return Action(total, count), kept
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +82,13 @@ def test_names_and_initial_values_are_in_the_model(path: Path) -> None:
     session = onnxruntime.InferenceSession(path)
     names = [value.name for value in session.get_inputs()]
     assert names[:2] == ["observation/imu/gyro", "observation/joint_pos"]
-    assert names[2:] == ["memory/count", "memory/hidden", "memory/key"]
+    assert names[2:] == ["memory/count", "memory/hidden", "memory/key", "memory/total"]
     outputs = [value.name for value in session.get_outputs()]
     assert outputs == ["action/torque", "action/step", *(f"next/{name}" for name in MEMORY)]
     kept = json.loads(session.get_modelmeta().custom_metadata_map["hlo2onnx.memory"])
     assert kept[0] == ["memory/count", "next/count", "BQAAAA=="]
-    assert [pair[1] for pair in kept] == ["next/count", "next/hidden", "next/key"]
+    assert kept[-1] == ["memory/total", "next/total", ""]
+    assert [pair[1] for pair in kept[1:3]] == ["next/hidden", "next/key"]
 
 
 def test_a_step_keeps_its_arrays_and_the_action_before(path: Path) -> None:
@@ -168,16 +171,20 @@ def test_other_models_are_refused(tmp_path: Path) -> None:
 def test_images_and_complex_memory(tmp_path: Path) -> None:
     """The arrays of the model have another layout than those of the function."""
 
-    def see(image: jax.Array, spectrum: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return image.sum(-1) * spectrum.imag[0], spectrum * 2
+    def see(image: jax.Array, memory: Any) -> tuple[jax.Array, Any]:
+        frame, spectrum = memory
+        return (image - frame) * spectrum.imag[0], (image, spectrum * 2)
 
     image = np.arange(24, dtype=np.float32).reshape(1, 2, 4, 3)
-    memory = np.array([1 + 2j, 3], np.complex64)
-    program = hlo2onnx.policy.translate(see, image, memory, inputs_as_nchw="image")
+    memory = (image[:, ::-1] / 8, np.array([1 + 2j, 3], np.complex64))
+    options: dict[str, Any] = {"inputs_as_nchw": ["image", "memory/0"]}
+    with pytest.raises(UsageError, match="memory/0 and next/0 need the same layout"):
+        hlo2onnx.policy.translate(see, image, memory, **options)
+    program = hlo2onnx.policy.translate(see, image, memory, outputs_as_nchw="next/0", **options)
     program.save(tmp_path / "see.onnx")
     policy = Policy(tmp_path / "see.onnx")
-    for factor in (2, 4):
-        assert np.array_equal(policy.step(image), image.sum(-1) * factor)
+    for step, frame, factor in ((1, memory[0], 2), (3, image, 4)):
+        assert np.array_equal(policy.step(step * image), (step * image - frame) * factor)
 
 
 def test_it_runs_without_jax(path: Path) -> None:
