@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hlo2onnx import genai as genai
+    from hlo2onnx import policy as policy
     from hlo2onnx import runtime as runtime
     from hlo2onnx.api import translate
     from hlo2onnx.bisect_models import bisect
@@ -66,7 +67,7 @@ __all__ = [
     "translate",
 ]
 
-_MODULES = ("genai", "runtime")
+_MODULES = ("genai", "policy", "runtime")
 _HOMES = {
     "hlo2onnx.api": ("translate",),
     "hlo2onnx.bisect_models": ("bisect",),

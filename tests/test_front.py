@@ -13,12 +13,12 @@ import hlo2onnx.runtime
 
 
 def test_dir_lists_the_api_alone() -> None:
-    assert dir(hlo2onnx) == sorted([*hlo2onnx.__all__, "genai", "runtime"])
+    assert dir(hlo2onnx) == sorted([*hlo2onnx.__all__, "genai", "policy", "runtime"])
     for name in ("Report", "Profile", "Refusal", "Verification", "load", "translate"):
         assert name in hlo2onnx.__all__
 
 
-@pytest.mark.parametrize("name", [*hlo2onnx.__all__, "genai", "runtime"])
+@pytest.mark.parametrize("name", [*hlo2onnx.__all__, "genai", "policy", "runtime"])
 def test_every_name_is_there(name: str) -> None:
     assert getattr(hlo2onnx, name) is getattr(hlo2onnx, name)
 

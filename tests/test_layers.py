@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("verify",),
     ("program",),
     ("api", "bisect_models", "loading"),
-    ("command", "genai", "reduction"),
+    ("command", "genai", "policy", "reduction"),
     ("cli", "compat"),
     ("__main__",),
 )

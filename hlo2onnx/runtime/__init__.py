@@ -14,11 +14,13 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from hlo2onnx.runtime.loading import Program, load
+    from hlo2onnx.runtime.policy import Policy
     from hlo2onnx.runtime.stepping import StateArray
 
 __all__ = [
     "Hlo2OnnxError",
     "LoadError",
+    "Policy",
     "Program",
     "SignatureError",
     "StateArray",
@@ -27,7 +29,7 @@ __all__ = [
     "load",
 ]
 
-_HOMES = {"Program": "loading", "load": "loading", "StateArray": "stepping"}
+_HOMES = {"Program": "loading", "load": "loading", "Policy": "policy", "StateArray": "stepping"}
 """Modules of names. All other names are errors. The command checks its paths with modules of this
 folder, and its help does not need numpy."""
 

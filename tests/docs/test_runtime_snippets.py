@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pages import ROOT, Block, blocks_of
 from processes import run_python
+from toolchains import node_modules, ort_headers, ort_library, tool
 
 from hlo2onnx.runtime.adapters.installed import CACHE
 
@@ -46,21 +47,6 @@ def folder(model: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def node_modules(package: str) -> Path:
-    """The newest node_modules with a package of npm."""
-    found = sorted(CACHE.glob(f"{package}-*/node_modules/{package}"))
-    if not found:
-        pytest.skip(f"{package}: npm install --prefix {CACHE / package}-latest {package}")
-    return found[-1].parent
-
-
-def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed")
-    return found
-
-
 def check(command: list[str], folder: Path, printed: str) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -77,16 +63,12 @@ def test_javascript(package: str, folder: Path) -> None:
 
 def test_cpp(folder: Path) -> None:
     """The library is that of the Python package. A package of npm has the headers."""
-    import onnxruntime
-
     text, printed = snippet("cpp")
     compiler = tool("g++")
-    package = node_modules("com.github.asus4.onnxruntime") / "com.github.asus4.onnxruntime"
-    header = next(package.rglob("ios-arm64/**/onnxruntime_cxx_api.h"))
-    (library,) = Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.so.*")
-    (folder / "libonnxruntime.so.1").symlink_to(library)
+    headers = ort_headers()
+    (folder / "libonnxruntime.so.1").symlink_to(ort_library())
     (folder / "main.cc").write_text(text)
-    paths = [f"-I{header.parent}", "libonnxruntime.so.1", f"-Wl,-rpath,{folder}"]
+    paths = [f"-I{headers}", "libonnxruntime.so.1", f"-Wl,-rpath,{folder}"]
     check([compiler, "-std=c++17", "main.cc", *paths, "-o", "main"], folder, "")
     check([str(folder / "main")], folder, printed)
 

@@ -1,0 +1,121 @@
+"""The C++ runner of policies gives the actions of Python bit for bit, and checks the model."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+from pathlib import Path
+
+import jax
+import numpy as np
+import onnx
+import pytest
+from pages import ROOT
+from toolchains import ort_headers, ort_library, tool
+
+import hlo2onnx.policy
+from hlo2onnx.runtime import Policy
+
+pytestmark = pytest.mark.wide
+
+STEPS = 1000
+SIZES = {"command": 3, "gyro": 3, "joint_pos": 6, "joint_vel": 6}
+JOINTS = [f"jöint {i}" for i in range(6)]
+CPP = ROOT / "examples" / "cpp"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built program of examples/cpp."""
+    cmake, _ = tool("cmake"), tool("g++")
+    folder = tmp_path_factory.mktemp("cpp")
+    root = folder / "onnxruntime"
+    (root / "lib").mkdir(parents=True)
+    (root / "include").symlink_to(ort_headers())
+    for name in ("libonnxruntime.so", "libonnxruntime.so.1"):
+        (root / "lib" / name).symlink_to(ort_library())
+    source, build = str(CPP), str(folder / "build")
+    run([cmake, "-S", source, "-B", build, f"-DONNXRUNTIME_ROOT={root}"])
+    run([cmake, "--build", build])
+    return folder / "build" / "policy"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The LSTM of examples/cpp/policy.py, with another initial memory and a name in UTF-8."""
+    example = runpy.run_path(str(CPP / "policy.py"))
+    path = tmp_path_factory.mktemp("model") / "policy.onnx"
+    memory = jax.tree.map(lambda leaf: leaf + np.float32(0.25), example["MEMORY"])
+    hlo2onnx.policy.translate(
+        example["Policy"](example["nnx"].Rngs(0)),
+        example["OBSERVATION"],
+        memory,
+        metadata=example["ROBOT"] | {"joint_names": JOINTS},
+    ).save(path)
+    return path
+
+
+def run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_actions_are_those_of_python(program: Path, model: Path, tmp_path: Path) -> None:
+    printed = run([str(program), str(model), str(STEPS), str(tmp_path / "actions")])
+    assert "\n0 allocations of the runner" in printed
+    found = np.fromfile(tmp_path / "actions", np.int32).reshape(STEPS, 6)
+    # what main.cpp makes up
+    numbers = np.arange(STEPS * sum(SIZES.values()), dtype=np.uint64) * 7919 % 2001
+    rows = ((numbers.astype(np.float32) - 1000) / 1024).reshape(STEPS, -1)
+    parts = np.split(rows, np.cumsum([*SIZES.values()])[:-1], axis=1)
+    policy = Policy(model)
+    for step, action in enumerate(found):
+        observation = {name: part[step] for name, part in zip(SIZES, parts, strict=True)}
+        assert np.array_equal(policy.step(observation).view(np.int32), action)
+    assert found.view(np.float32).std() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("hlo2onnx.memory", None, "not a policy"),
+        (
+            "hlo2onnx.memory",
+            '[["memory/last_action", "next/last_action", "AAAA"]]',
+            "memory/last_action has another size",
+        ),
+        ("hlo2onnx.memory", '[["memory/h", "next/last_action", ""]]', "the model has no memory/h"),
+        ("default_joint_pos", "[0.1]", "default_joint_pos has not a number for each joint"),
+        ("default_joint_pos", '["a"]', "a is not a number"),
+        ("action_scale", "[1, 2]", "action_scale has not"),
+        ("observation_ranges", '{"joint_pos": [-1, 1]}', "there is no input joint_pos"),
+        ("control_period", "0", "control_period"),
+        ("joint_names", '["a", "a"]', "a joint is twice"),
+    ],
+)
+def test_wrong_models(
+    program: Path, model: Path, tmp_path: Path, key: str, value: str | None, text: str
+) -> None:
+    changed = onnx.load(model)
+    texts = {item.key: item.value for item in changed.metadata_props} | {key: value}
+    del changed.metadata_props[:]
+    onnx.helper.set_model_props(changed, {k: v for k, v in texts.items() if v is not None})
+    onnx.save(changed, tmp_path / "changed.onnx")
+    command = [str(program), str(tmp_path / "changed.onnx"), "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert text in done.stderr
+
+
+def test_a_robot_without_a_joint(program: Path, model: Path) -> None:
+    command = [str(program), str(model), "2", ""]
+    run([*command, "arm", *reversed(JOINTS)])
+    done = subprocess.run([*command, *JOINTS[1:]], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "the robot has no joint jöint 0\n"
+
+
+def test_the_header_is_short() -> None:
+    header = CPP / "hlo2onnx_policy.hpp"
+    assert len(header.read_text(encoding="utf-8").splitlines()) <= 300
