@@ -47,7 +47,7 @@ from hlo2onnx.targets.legalize.control_flow import (
     control_flow_fault,
     write_scans_as_loops,
 )
-from hlo2onnx.targets.legalize.kernels import STRUCTURAL, WIDE, Kernels, has_kernel, why_not
+from hlo2onnx.targets.legalize.kernels import STRUCTURAL, WIDE, Kernels, why_not
 from hlo2onnx.targets.legalize.opsets import first_opset, newer_decomposition, write_forms
 from hlo2onnx.targets.target import (
     OUTPUT,
@@ -170,6 +170,9 @@ def _replace_node(
     newer = newer_decomposition(node, builder.opset)
     if newer is not None and _replaced(node, builder, newer):
         return True
+    may_fall = kernels.may_fall(node)
+    if may_fall and builder.target.flags.shares_memory:
+        return _on_fallback(node, kernels)
     if fault := control_flow_fault(node, builder.target.flags):
         return _refusal(node, f"{builder.target.name} runs no {fault}", NEXT)
     if node.domain or node.op_type in STRUCTURAL or kernels.can_run(node):
@@ -181,12 +184,15 @@ def _replace_node(
         return True
     if _carry(node, kernels):
         return True
-    found: bool | Refusal = _refusal(node, *_no_kernel(node, kernels))
-    fallback = builder.target.fallback
-    if kernels.is_mixed and fallback and not has_kernel(node, builder.target, builder.opset):
-        with builder.on(fallback):
-            found = _replace_node(node, kernels, ())
-    return found
+    return _on_fallback(node, kernels) if may_fall else _refusal(node, *_no_kernel(node, kernels))
+
+
+def _on_fallback(node: oir.Node, kernels: Kernels) -> bool | Refusal:
+    """What `_replace_node` gives for the fallback of the target."""
+    fallback = kernels.builder.target.fallback
+    assert fallback is not None
+    with kernels.builder.on(fallback):
+        return _replace_node(node, kernels, ())
 
 
 def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:

@@ -37,8 +37,10 @@ def write_scans_as_loops(graph: oir.Graph, target: Target, builder: GraphBuilder
     does not read its rows: OpenVINO 2026.4 has a wrong trip count, without an error. Scans along
     other axes of their outputs than the first stay; hlo2onnx makes none.
     """
+    # Next to a device without control flow, Scans run on the fallback.
+    flags = Flags() if target.flags.shares_memory else target.flags
     for node in list(all_nodes(graph)):
-        if node.op_type == "Scan" and not node.domain and _is_wrong(node, target.flags):
+        if node.op_type == "Scan" and not node.domain and _is_wrong(node, flags):
             _write_as_loop(node, builder)
 
 
