@@ -238,13 +238,16 @@ def _carry(node: oir.Node, kernels: Kernels) -> bool:
         carriers = [carrier for carrier in carriers if carrier != oir.DataType.DOUBLE]
     ready = [carrier for carrier in carriers if builder.supports(key, carrier)]
     # The node in its carrier is legalized in turn.
-    ready += [carrier for carrier in carriers if (node.op_type, carrier) in DECOMPOSITIONS]
+    if _CARRIED not in node.meta:
+        ready += [carrier for carrier in carriers if (node.op_type, carrier) in DECOMPOSITIONS]
     if not ready:
         return False
     _in_carrier(node, dtype, ready[0], builder)
     return True
 
 
+_CARRIED = "carried"
+"""Metadata of a node that computes in a carrier of the element type that it had."""
 _PARTNERS = (oir.DataType.FLOAT, oir.DataType.DOUBLE, oir.DataType.INT32, oir.DataType.INT64)
 
 
@@ -294,6 +297,7 @@ def _in_carrier(
             for index, value in enumerate(node.outputs)
         ]
         made = builder.copy_of(node, inputs, types)
+        builder.made[-1].meta[_CARRIED] = True
         values = [builder.cast(x, dtype_of(y)) for x, y in zip(made, node.outputs, strict=True)]
     note_rewrite(builder.made[before:], f"legalize: computed in {carrier.name.lower()}", [node])
     _put(node, values)
