@@ -178,7 +178,10 @@ def _target(name: str, table: Mapping[str, Any]) -> Target:
     }
     skipped = {op: reason for reason, ops in table.get("skipped", {}).items() for op in ops.split()}
     if "fallback" in table:
-        given["fallback"] = _known_target(table["fallback"])
+        fallback = _known_target(table["fallback"])
+        if table.get("narrows_f64"):  # the runtime would narrow the f64 nodes of the fallback, too
+            fallback = replace(fallback, flags=replace(fallback.flags, narrows_f64=True))
+        given["fallback"] = fallback
     target = replace(
         base,
         name=name,

@@ -171,7 +171,7 @@ def _replace_node(
     if newer is not None and _replaced(node, builder, newer):
         return True
     may_fall = kernels.may_fall(node)
-    if may_fall and builder.target.flags.shares_memory:
+    if may_fall and (builder.target.flags.shares_memory or not kernels.has_type(node)):
         return _on_fallback(node, kernels)
     if fault := control_flow_fault(node, builder.target.flags):
         return _refusal(node, f"{builder.target.name} runs no {fault}", NEXT)

@@ -98,6 +98,11 @@ class Kernels:
         is_allowed = self.is_mixed and target.fallback is not None
         return is_allowed and not has_kernel(node, target, self.builder.opset)
 
+    def has_type(self, node: oir.Node) -> bool:
+        """Whether the target has the main element type of a node at all."""
+        dtype = main_dtype(node)
+        return dtype is None or self.builder.supports("Identity", dtype)
+
     def note_ranges(self, node: oir.Node) -> None:
         """Notes the ranges of a node's integer results if the target narrows 64-bit integers.
 
