@@ -51,6 +51,31 @@ def test_products_of_integers_for_tensorrt_end() -> None:
     np.testing.assert_array_equal(program(x), x @ x.T)
 
 
+def test_constant_tables_are_cast_before_the_model_runs() -> None:
+    table = np.array([7, 2**32 - 1, 3], np.uint32)
+    at = np.array([2, 1, 0, 1], np.int32)
+    program = hlo2onnx.translate(
+        lambda at: jnp.asarray(table)[at].astype(jnp.int32), at, target="trt", placement="strict"
+    )
+    assert "Cast" not in program.report.nodes
+    np.testing.assert_array_equal(program(at), table[at].astype(np.int32))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums_and_added_rows_for_tensorrt(dtype: type, reverse: bool) -> None:
+    def summed(x: jax.Array, at: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jax.lax.cumsum(x, 1, reverse), x.at[at].add(x[:2] * 3)
+
+    x = (np.arange(-30, 30).reshape(3, 5, 4) * 1_000_003).astype(dtype)
+    at = np.array([2, 2], np.int32)
+    program = hlo2onnx.translate(summed, x, at, target="tensorrt", placement="strict")
+    assert "ScatterND" not in program.report.nodes
+    assert ("CumSum" in program.report.nodes) is (dtype == np.float32)
+    for made, right in zip(program(x, at), summed(jnp.array(x), at), strict=True):
+        np.testing.assert_allclose(made, right, rtol=2e-6, atol=2)
+
+
 def looped(x: jax.Array) -> jax.Array:
     """A network with a loop between two layers."""
     y = jax.lax.fori_loop(0, x[1, 1].astype(int), lambda _, y: jnp.tanh(y + x), x)

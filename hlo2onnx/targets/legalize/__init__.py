@@ -31,6 +31,7 @@ from hlo2onnx.targets.legalize.carriers import (
     apart_from_outputs,
     carried,
     carriers_of,
+    cast_tables,
     cast_through,
     collapse_casts,
     holds,
@@ -128,6 +129,7 @@ def _prepare(graph: oir.Graph, builder: TargetBuilder) -> None:
         expand_empty_constants(graph, builder)
     write_scans_as_loops(graph, target, builder)
     builder.made.clear()
+    cast_tables(graph, builder)
     carry_states(graph, target, builder)
     note_casts(builder.made, "values of Loop and If")
 
