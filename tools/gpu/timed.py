@@ -54,13 +54,8 @@ def _bound(program: hlo2onnx.OnnxProgram, args: Any, providers: Sequence[Any]) -
     device = "cpu" if providers[0][0].startswith("CPU") else "cuda"
     binding = session.io_binding()
     for name, value in to_model(program.input_names, program.flatten(*args)).items():
-        if value.dtype.kind == "V" or value.dtype.name == "bfloat16":
-            bits = value.view(np.uint16)
-            binding.bind_ortvalue_input(
-                name, ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, 16)
-            )
-        else:
-            binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(value, device, 0))
+        bound = ort.OrtValue.ortvalue_from_numpy(value, device, 0)
+        binding.bind_ortvalue_input(name, bound)
     outputs = [output.name for output in session.get_outputs()]
     for name in outputs:
         binding.bind_output(name, device)

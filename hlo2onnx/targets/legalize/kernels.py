@@ -99,9 +99,11 @@ class Kernels:
         return is_allowed and not has_kernel(node, target, self.builder.opset)
 
     def has_type(self, node: oir.Node) -> bool:
-        """Whether the target has the main element type of a node at all."""
-        dtype = main_dtype(node)
-        return dtype is None or self.builder.supports("Identity", dtype)
+        """Whether the target computes in the main element type of a node, or casts it."""
+        dtype, b = main_dtype(node), self.builder
+        if dtype is None or b.supports("Identity", dtype):
+            return True
+        return b.target.supports_cast(dtype, T.INT32, b.opset)
 
     def note_ranges(self, node: oir.Node) -> None:
         """Notes the ranges of a node's integer results if the target narrows 64-bit integers.
