@@ -164,6 +164,7 @@ def _target(name: str, table: Mapping[str, Any]) -> Target:
     own, table = table, _extended(table)
     base = _known_target(SCHEMA_TARGET) if "extends" in table else Target(name)
     given = {key: table[key] for key in (*_LIMITS, *_ABOUT) if key in table}
+    given.setdefault("known", KNOWN[0])
     newest = given.get("max_opset", base.max_opset)
     if "default_opset" not in own:
         default = given.get("default_opset", DEFAULT_OPSET)

@@ -364,7 +364,9 @@ def schema_target(name: str) -> Target:
         ops[key] = {dtype: frozenset(n for n in row[dtype] if n >= since) for dtype in row}
     return Target(
         name,
+        runtime="onnx",
         runtime_version=onnx.__version__,
+        known="read",
         about="the standard alone: every operator and type that it allows",
         max_opset=newest,
         max_ir_version=onnx.IR_VERSION,

@@ -347,10 +347,10 @@ def product_of_matrices(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
 def product_of_integers(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """The same where the target has no MatMul that wraps around or holds the sums of integers."""
     dtype = dtype_of(present(node.inputs)[0])
-    if b.has_f64 or any(b.supports("MatMul", each) for each in (T.INT32, T.INT64, T.UINT32)):
-        return where_rounded(product_of_matrices)(b, node)  # type: ignore[return-value]
     is_exact = all(b.supports(op_type, dtype) for op_type in ("Mul", "ReduceSum"))
-    return product_of_matrices(b, node) if is_exact else None
+    others = b.has_f64 or any(b.supports("MatMul", t) for t in (T.INT32, T.INT64, T.UINT32))
+    is_wanted = is_rounded(b, "MatMul", dtype) or (is_exact and not others)
+    return product_of_matrices(b, node) if is_wanted else None
 
 
 _LARGEST_PRODUCT: Final = 1 << 24
