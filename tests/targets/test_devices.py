@@ -49,6 +49,8 @@ def test_products_of_integers_for_tensorrt_end() -> None:
     x = np.arange(6, dtype=np.int32).reshape(2, 3)
     program = hlo2onnx.translate(lambda x: x @ x.T, x, target="tensorrt")
     np.testing.assert_array_equal(program(x), x @ x.T)
+    with pytest.raises(TranslationError, match="MatMul: ort-tensorrt has no kernel"):
+        hlo2onnx.translate(lambda x: x @ x.T, "int32[n, 3]", target="tensorrt", placement="strict")
 
 
 def test_constant_tables_are_cast_before_the_model_runs() -> None:
@@ -118,3 +120,13 @@ def test_without_the_device_the_cpu_verifies() -> None:
         found = hlo2onnx.translate(lambda x: x @ x.T, X, target=target).verify()
         assert found.ok
         assert f"no {provider}" in found.fallback
+
+
+def test_the_fallback_computes_nothing_in_f64() -> None:
+    """TensorRT would take such nodes, and compute them in f32."""
+    x = np.array([1, 2**31 + 5, 2**32 - 1], np.uint32)
+    program = hlo2onnx.translate(lambda x: (x ^ (x >> 3)) + x, x, target="tensorrt")
+    values = [value for node in all_nodes(program.model.graph) for value in node.outputs]
+    assert "DOUBLE" not in {str(value.dtype) for value in values}
+    assert not program.report.fallback
+    np.testing.assert_array_equal(program(x), (x ^ (x >> 3)) + x)
