@@ -66,9 +66,9 @@ _IN_JAX = (
     "write the function in JAX instead of jax.pure_callback or io_callback (callbacks without"
     " results, such as jax.debug.print, are left out)"
 )
-_ONE_DEVICE = (
-    "lower the function with a mesh of one device, if it computes the same there: it does not if"
-    " it reads axis_index, one row of its shard (w[0] per expert) or random numbers per device"
+_FOR_DEVICES = (
+    "lower the function again for one mesh; in text, mhlo.num_replicas and mhlo.num_partitions of"
+    " the module say how many devices there are"
 )
 
 LIMITATIONS: Mapping[str, Limitation] = {
@@ -107,27 +107,38 @@ LIMITATIONS: Mapping[str, Limitation] = {
     ),
     "groups": Limitation(
         _COLLECTIVES,
-        "a group has more than one device",
-        "it exchanges data between devices, and a model runs on one",
-        _ONE_DEVICE,
+        "its groups do not fit the devices of the program",
+        "it exchanges data with devices that the program does not have",
+        _FOR_DEVICES,
     ),
     "shards": Limitation(
         (
-            "sdy.manual_computation",
             "stablehlo.custom_call @SPMDFullToShardShape",
             "stablehlo.custom_call @SPMDShardToFullShape",
             "stablehlo.custom_call @xla.sdy.GlobalToLocalShape",
             "stablehlo.custom_call @xla.sdy.LocalToGlobalShape",
         ),
-        "a mesh axis is longer than 1",
-        "each device works on its own shard",
-        _ONE_DEVICE,
+        "the shards do not fit the devices of the program",
+        "each device works on its own shard, and the program does not say which",
+        _FOR_DEVICES,
     ),
-    "device number": Limitation(
-        ("stablehlo.partition_id", "stablehlo.replica_id"),
-        "the program is for several devices",
-        "its result differs between devices, and a model runs on one",
-        _ONE_DEVICE,
+    "ragged exchange": Limitation(
+        ("stablehlo.custom_call @ragged_all_to_all",),
+        ALWAYS,
+        "it exchanges pieces between devices whose sizes are known only when the program runs",
+        "exchange pieces of one size by jax.lax.all_to_all",
+    ),
+    "exchange": Limitation(
+        ("stablehlo.case", "stablehlo.if", "stablehlo.while"),
+        "devices exchange data in it, and its condition differs between them",
+        "devices exchange data in it, and some of them may be elsewhere: its condition differs",
+        "make the condition the same on all devices, as by psum, or exchange the data outside",
+    ),
+    "results per device": Limitation(
+        ("func.return",),
+        "results differ between devices",
+        "its results differ between devices, and a model returns one",
+        "return the results of all devices: those of jax.shard_map and jax.pmap are joined",
     ),
     "bits of complex numbers": Limitation(
         ("stablehlo.bitcast_convert",),

@@ -90,6 +90,8 @@ class Options:
             that `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
         denormals: Denormal floats in calls of the program. "keep": ONNX Runtime computes with
             them. "flush": it treats them as zeros, as XLA does on the CPU. The model is the same.
+        devices: Limit of the devices of a program that exchange data. The model computes what all
+            of them compute, so that it grows with their count. See docs/devices.md.
         metadata: Texts of the user in the metadata of the model, by key.
         dynamic, constraints, specialize, bind, inputs_as_nchw, outputs_as_nchw, input_names,
             output_names: Options of the loading. See `hlo2onnx.translate`.
@@ -108,6 +110,7 @@ class Options:
     callbacks: CallbackPolicy = "drop-checks"
     custom_calls: Mapping[str, Translation] = field(default_factory=dict)
     denormals: DenormalPolicy = "keep"
+    devices: int = 16
     metadata: Mapping[str, str] = field(default_factory=dict)
     dynamic: Dynamic | None = None
     constraints: tuple[str, ...] = ()
@@ -131,6 +134,8 @@ class Options:
                 _check_types_of_weights(value)
             elif value not in (getattr(Options, name), *choices):
                 raise UsageError(f"{name}={value!r} is not one of {', '.join(choices)}")
+        if type(self.devices) is not int or self.devices < 1:
+            raise UsageError(f"devices={self.devices!r} is not a count of devices, such as 16")
         check_translations(self.custom_calls)
         _check_metadata(self.metadata)
         for name in ("custom_calls", "metadata"):

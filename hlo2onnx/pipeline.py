@@ -15,6 +15,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError, TranslationError, UsageError
 from hlo2onnx.frontend.mlir.callbacks import ASSERTION, assertions, drop_effects
+from hlo2onnx.frontend.mlir.devices import on_one_device
 from hlo2onnx.frontend.mlir.normalize import normalized
 from hlo2onnx.frontend.mlir.types import ELEMENT_TYPES, STORED_FLOATS
 from hlo2onnx.frontend.source import Source
@@ -180,7 +181,7 @@ class _Translation:
             report.note(text)
         self.dump.module("load", source.module.operation)
         with _timed(report, "normalize"):
-            module = _lowered_module(source, self.target, report)
+            module = _lowered_module(source, self.options, self.target, report)
         self.dump.module("normalize", module)
         with _timed(report, "lower"), _depth_limited():
             name, signature = source.function, source.signature
@@ -264,11 +265,17 @@ def lowered_module(source: Source, options: Options) -> ir.Operation:
         LoadError: MLIR cannot rewrite an op.
         UsageError: The target or opset does not exist.
     """
-    return _lowered_module(source, _target(options), Report(source=source.description))
+    report = Report(source=source.description)
+    return _lowered_module(source, options, _target(options), report)
 
 
-def _lowered_module(source: Source, target: Target, report: Report) -> ir.Operation:
-    module = normalized(source.module, _stored(target))
+def _lowered_module(
+    source: Source, options: Options, target: Target, report: Report
+) -> ir.Operation:
+    one, note = on_one_device(source.module.operation, source.function, options.devices)
+    if note:
+        report.note(note)
+    module = normalized(one, _stored(target))
     for text in assertions(module):
         report.note(f"the model leaves out an assertion of the program: {text}")
     for call in drop_effects(module):

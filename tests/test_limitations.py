@@ -34,6 +34,9 @@ def dot(lhs: str, result: str, more: str = "") -> str:
     )
 
 
+EXCHANGE = f"""%2 = "stablehlo.collective_permute"(%x)
+    {{source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>}} : ({T}) -> {T}"""
+
 PROGRAMS = {
     "host transfer": main(
         f"""%t = stablehlo.create_token : !stablehlo.token
@@ -51,7 +54,16 @@ PROGRAMS = {
         replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}} : ({T}) -> {T}"""
     ),
     "shards": call("SPMDFullToShardShape", "tensor<2xf32>"),
-    "device number": main(
+    "ragged exchange": call("ragged_all_to_all"),
+    "exchange": main(
+        f"""%n = stablehlo.replica_id : tensor<ui32>
+      %0 = stablehlo.while(%v = %x) : {T} cond {{
+        %c = stablehlo.compare EQ, %n, %n : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      }} do {{ {EXCHANGE} stablehlo.return %2 : {T} }}""",
+        module="mhlo.num_replicas = 2",
+    ),
+    "results per device": main(
         "%0 = stablehlo.replica_id : tensor<ui32>", "tensor<ui32>", T, "mhlo.num_replicas = 2"
     ),
     "order of complex numbers": main(

@@ -63,7 +63,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"opset": "20"}, "opset='20' is not a whole number"),
     ({"opset": 99}, "opset 99 is outside 17 to 26"),
     ({"target": None}, "target=None is not a string"),
-    ({"target": "gameboy"}, "unknown target 'gameboy'; known targets: onnx, openvino, ort-cpu"),
+    ({"target": "gameboy"}, "unknown target 'gameboy'; known targets: iree, onnx, openvino"),
     ({"function": 3}, "function=3 is not a string"),
     ({"nan": ["xla"]}, "is not one of default, xla, runtime"),
     ({"without": 3}, "without=3 is neither a name nor a list of names"),

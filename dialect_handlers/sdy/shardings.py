@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hlo2onnx.frontend.mlir.shardings import is_of_no_axes, manual_axes
-from hlo2onnx.limitations import unsupported
+from hlo2onnx.frontend.mlir.shardings import is_of_no_axes
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
@@ -61,12 +60,8 @@ def named_computation(em: Emitter, op: Op) -> list[Parts]:
 def manual_computation(em: Emitter, op: Op) -> list[Parts]:
     """manual_computation(args) { body } -> the body, inlined: one device holds the only shard.
 
-    `jax.shard_map` lowers to this op. Over several devices the body sees shards, and its
-    collectives exchange data between devices.
+    `jax.shard_map` lowers to this op. Those of several devices are rewritten before, by
+    `hlo2onnx.frontend.mlir.devices`.
     """
-    spread = {axis: size for axis, size in manual_axes(op.operation).items() if size > 1}
-    if spread:
-        shown = ", ".join(f"{axis} of {size}" for axis, size in spread.items())
-        raise unsupported("shards", f"mesh axis {shown}")
     em.report.note(SHARDINGS_DROPPED)
     return em.inline(op.block(0), [em.parts(operand) for operand in op.operands])

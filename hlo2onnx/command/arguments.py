@@ -73,7 +73,7 @@ def target_rows() -> list[tuple[str, ...]]:
         rows.append(
             (
                 target.name,
-                f"{target.runtime} {target.runtime_version}",
+                f"{target.runtime or 'any'} {target.runtime_version}",
                 f"{target.min_opset}-{target.max_opset}",
                 str(opset),
                 " ".join(name for name, is_missing in lacks.items() if not is_missing) or "none",
@@ -216,6 +216,13 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         type=int,
         metavar="N",
         help=f"ONNX opset, {opset_range()} (default: the target's, or a newer one if needed)",
+    )
+    add(
+        "--devices",
+        type=int,
+        default=Options.devices,
+        metavar="N",
+        help=f"limit of devices of programs for several ones (default: {Options.devices})",
     )
     add(
         "--target",

@@ -116,7 +116,7 @@ def _loops(node: oir.Node, costs: Costs, scopes: tuple[str, ...]) -> Iterator[Sl
         why = f"{trips:,} trips of {trip.nodes:,} nodes: {total.nodes:,} nodes run"
     else:
         why = f"{trips:,} trips of {trip.nodes:,} nodes and an inner loop that depends on data"
-    if is_known and total.has_known_sizes and total.nanoseconds:
+    if is_known and total.has_known_sizes and costs.node_nanoseconds:
         why += f", about {duration(total.nanoseconds * 1e-9)} on one core"
     yield SlowPart("loop", why, _where(node), _SHORTER, trips, total.nodes)
 

@@ -56,24 +56,48 @@ def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
             for position, dim in dims.items()
         },
     )
-    inputs = [_static(_moved(port, dims), sizes) for port in source.signature.inputs]
+    signature = _static_signature(source.signature, sizes)
     shapes: list[Sequence[int] | None] = [None] * (len(types) - len(dims))
-    weights = [
-        replace(item, port=_static(_moved(item.port, dims), sizes))
-        for item in source.signature.bound
-    ]
-    for port in [*inputs, *(item.port for item in weights)]:
+    for port in [*signature.inputs, *(item.port for item in signature.bound)]:
         shapes[port.position] = fixed(port.shape)
     static = parse_module(refined(module, shapes), source.description)
-    outputs = [_static(port, sizes) for port in source.signature.outputs]
-    signature = replace(
-        source.signature,
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
-        dims={},
-        bound=tuple(weights),
-    )
     return replace(source, module=static, function="main", signature=signature, at_sizes=None)
+
+
+def _static_signature(signature: Signature, sizes: Mapping[str, int]) -> Signature:
+    """The signature of the program with static shapes."""
+    dims = signature.dims
+    return replace(
+        signature,
+        inputs=tuple(_static(_moved(port, dims), sizes) for port in signature.inputs),
+        outputs=tuple(_static(port, sizes) for port in signature.outputs),
+        dims={},
+        bound=tuple(
+            replace(item, port=_static(_moved(item.port, dims), sizes)) for item in signature.bound
+        ),
+    )
+
+
+def lowered_alone(source: Source, sizes: Mapping[str, int]) -> Source | None:
+    """The function of a program, lowered again for sizes that its own module does not take: MLIR
+    infers no shapes within the parts of a program that run on each device.
+
+    Returns:
+        The program with static shapes; None if the function is not known or does not take the
+        sizes.
+    """
+    found = _lowered_again(source, sizes)
+    if found is None:
+        return None
+    signature = _static_signature(source.signature, sizes)
+    return replace(source, module=found.module, signature=signature, at_sizes=None)
+
+
+def _lowered_again(source: Source, sizes: Mapping[str, int]) -> Source | None:
+    try:
+        return source.at_sizes and source.at_sizes(sizes)
+    except Exception:  # noqa: BLE001  (the user's function may raise anything)
+        return None
 
 
 def lowered_at(source: Source, static: Source, sizes: Mapping[str, int]) -> Source | None:
@@ -89,11 +113,8 @@ def lowered_at(source: Source, static: Source, sizes: Mapping[str, int]) -> Sour
     Raises:
         OtherResultsError: The function has other results at these sizes.
     """
-    if source.at_sizes is None:
-        return None
-    try:
-        found = source.at_sizes(sizes)
-    except Exception:  # noqa: BLE001  (the user's function may raise anything)
+    found = _lowered_again(source, sizes)
+    if found is None:
         return None
     module = clone_module(found.module)
     if has_callbacks(module):

@@ -200,7 +200,9 @@ class Flags:
     # -- control flow -----------------------------------------------------------------------------
 
     no_loop: bool = False
-    """Loop, or a Loop that a condition ends, does not run or gives wrong results."""
+    """Loop, or a Loop that a condition ends, does not run or gives wrong results. Loops become
+    Scans that read their rows, with an If where a condition ends them; without Scan, they are
+    unrolled."""
     no_scan: bool = False
     """Scan, or a Scan from the last row to the first, does not run or gives wrong results."""
     no_if: bool = False

@@ -13,6 +13,7 @@ ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("android", "mobile", "onnxruntime-mobile", "xnnpack"), "ort-xnnpack"),
     **dict.fromkeys(("browser", "node", "onnxruntime-web", "wasm", "web"), "ort-web"),
     "webgpu": "ort-webgpu",
+    **dict.fromkeys(("opencv", "tvm"), "static"),
     **dict.fromkeys(("intel", "ov"), "openvino"),
     **dict.fromkeys(("reference", "standard"), "onnx"),
 }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import pickle
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -105,24 +108,33 @@ class Budget:
         if self.is_over:
             raise OverBudgetError("no time is left")
 
-    def program(self, bytecode: bytes, may_last: bool, fixed: Sequence[np.ndarray] = ()) -> XlaRun:
+    def program(
+        self,
+        bytecode: bytes,
+        may_last: bool,
+        fixed: Sequence[np.ndarray] = (),
+        devices: tuple[int, int] = (1, 1),
+    ) -> XlaRun:
         """A compiled program.
 
         Args:
             bytecode: As for `XlaProgram`.
             may_last: Whether it may run or compile without end.
             fixed: Arrays that are among the arguments of all runs. They do not change.
+            devices: The counts of replicas and of partitions. Several ones need a process that has
+                as many: the devices of this one are the user's.
 
         Raises:
             OverBudgetError: There is no time to compile it.
             VerificationError: XLA does not compile it.
         """
         self.check()
-        if not may_last or math.isinf(self.seconds):
+        if devices == (1, 1) and (not may_last or math.isinf(self.seconds)):
             return XlaProgram(bytecode)
         if self._process is None:
             self._process = XlaProcess()
-        return RemoteProgram(self._process, bytecode, lambda: self.limit, fixed)
+        limit = (lambda: self.limit) if may_last else (lambda: math.inf)
+        return RemoteProgram(self._process, bytecode, limit, fixed, devices)
 
 
 # -- the process ----------------------------------------------------------------------------------
@@ -177,6 +189,7 @@ class RemoteProgram:
         bytecode: As for `hlo2onnx.verify.xla.XlaProgram`.
         limit: Gives the seconds that a run or the compilation may take.
         fixed: Arrays that are among the arguments of all runs.
+        devices: The counts of replicas and of partitions: the same for all programs of a process.
 
     Raises:
         OverBudgetError: There is no time to compile it.
@@ -189,11 +202,13 @@ class RemoteProgram:
         bytecode: bytes,
         limit: Callable[[], float],
         fixed: Sequence[np.ndarray] = (),
+        devices: tuple[int, int] = (1, 1),
     ) -> None:
         self._process = process
         self._limit = limit
         self._fixed = {id(array): array for array in fixed if array.nbytes >= _LARGE}
-        self._session = process.runtime.session(bytecode, optimize=True)
+        content = pickle.dumps((bytecode, *devices))
+        self._session = process.runtime.session(content, optimize=True)
         self._ask(None)
 
     def __call__(
@@ -210,7 +225,7 @@ class RemoteProgram:
 
     def _ask(self, given: _Given) -> list[np.ndarray]:
         runtime = self._process.runtime
-        runtime.seconds = self._limit()
+        runtime.seconds = min(self._limit(), threading.TIMEOUT_MAX)
         if runtime.seconds <= 0:
             raise OverBudgetError("no time is left")
         answer = self._session(pickled(given))
@@ -229,10 +244,17 @@ _Given: TypeAlias = tuple[Sequence[np.ndarray | _File], Sequence[int] | None] | 
 # -- in the child -----------------------------------------------------------------------------
 
 
-def load(bytecode: bytes) -> XlaProgram:
-    """A program of the child, which leaves other devices alone."""
+@cache
+def _use_devices(count: int) -> None:
     jax.config.update("jax_platforms", "cpu")
-    return XlaProgram(bytecode)
+    jax.config.update("jax_num_cpu_devices", count)
+
+
+def load(content: bytes) -> XlaProgram:
+    """A program of the child, which leaves other devices alone."""
+    bytecode, replicas, partitions = pickle.loads(content)
+    _use_devices(replicas * partitions)
+    return XlaProgram(bytecode, replicas, partitions)
 
 
 def answer(program: XlaProgram, given: _Given) -> list[np.ndarray]:

@@ -21,6 +21,7 @@ from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.rules.quantized.quantize_weights import QuantizeWeights
 from hlo2onnx.runtime.calling import to_model
 from hlo2onnx.runtime.serializing import to_proto
+from hlo2onnx.verify.budget import Budget
 from hlo2onnx.verify.checks import OutputJudge, starter
 from hlo2onnx.verify.divergence import Divergence, RuleTest
 from hlo2onnx.verify.points import points_of
@@ -88,19 +89,21 @@ def compared(
     """
     if is_quantized(pair.source.module.operation):
         raise VerificationError("values of quantized types cannot be compared one by one")
-    reference, count, errors = Reference(pair.source, pair.weights_dtype), 0, dict[str, float]()
-    for optimize in sorted(pair.runner.levels):
-        start = starter(pair.runner, optimize)
-        for arrays in inputs:
-            judge = OutputJudge(pair.source, reference, arrays)
-            search = Search(pair, start, judge)
-            found = search.run()
-            count += search.compared
-            errors = errors or search.errors
-            if found is not None:
-                notes = (_OPTIMIZED,) if optimize and len(pair.runner.levels) > 1 else ()
-                found = replace(found, notes=(*notes, *search.notes), errors=search.errors)
-                return confirmed(found, judge, start) if confirmed else found
+    count, errors = 0, dict[str, float]()
+    with Budget() as budget:
+        reference = Reference(pair.source, pair.weights_dtype, budget=budget)
+        for optimize in sorted(pair.runner.levels):
+            start = starter(pair.runner, optimize)
+            for arrays in inputs:
+                judge = OutputJudge(pair.source, reference, arrays)
+                search = Search(pair, start, judge)
+                found = search.run()
+                count += search.compared
+                errors = errors or search.errors
+                if found is not None:
+                    notes = (_OPTIMIZED,) if optimize and len(pair.runner.levels) > 1 else ()
+                    found = replace(found, notes=(*notes, *search.notes), errors=search.errors)
+                    return confirmed(found, judge, start) if confirmed else found
     return Divergence(compared=count, errors=errors)
 
 

@@ -95,8 +95,13 @@ class Judge:
             if settings.samples is None:
                 self._seconds = max(_SECONDS, _SHARE * (time.monotonic() - begin))
 
-        # A wrong model may have no last trip where XLA has one.
-        self._may_last = any(self.reference.at(x.arrays).may_not_end for x in self.trials[:1])
+        self._may_last = False
+        for program in (self.reference.at(x.arrays) for x in self.trials[:1]):
+            # A wrong model may have no last trip where XLA has one.
+            self._may_last = program.may_not_end
+            if (count := math.prod(program.devices)) > 1:
+                where = f"on {count} devices of XLA, in a process of its own"
+                self._notes.append(f"the reference is the original program {where}")
 
     def __call__(self, candidate: Candidate) -> Verification:
         """Compares a model with XLA's results, in all trials.

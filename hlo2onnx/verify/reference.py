@@ -13,13 +13,15 @@ from hlo2onnx.errors import OverBudgetError, UsageError, VerificationError
 from hlo2onnx.frontend.mlir.callbacks import drop_effects
 from hlo2onnx.frontend.mlir.constants import densify
 from hlo2onnx.frontend.mlir.context import clone_module
+from hlo2onnx.frontend.mlir.devices import devices_of
 from hlo2onnx.frontend.mlir.functions import large_constants_as_arguments, make_main
 from hlo2onnx.frontend.mlir.passes import flatten_results, replace_calls
 from hlo2onnx.frontend.mlir.quantization import is_quantized, quantized_to_math
+from hlo2onnx.frontend.mlir.shardings import replicate
 from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.frontend.mlir.values import module_bytecode, operations_of
 from hlo2onnx.frontend.source import Source, find_function
-from hlo2onnx.frontend.specialize import lowered_at, specialized, symbols_of
+from hlo2onnx.frontend.specialize import lowered_alone, lowered_at, specialized, symbols_of
 from hlo2onnx.runtime.calling import extents_of
 from hlo2onnx.verify.budget import Budget
 from hlo2onnx.verify.compare import compare
@@ -63,6 +65,7 @@ class Reference:
         self.budget = budget or Budget()
         self._lowers_again = lowers_again
         self._is_dynamic = bool(symbols_of(source.signature))
+        self._is_of_several = devices_of(source.module.operation, source.function) is not None
         self._programs: dict[tuple[tuple[int, ...], ...], StaticReference] = {}
         if not self._is_dynamic:
             self._programs[()] = self._static(source)
@@ -80,9 +83,11 @@ class Reference:
         shapes = tuple(array.shape for array in arrays) if self._is_dynamic else ()
         if shapes not in self._programs:
             sizes = extents_of(self._source.signature, arrays)
-            static = self._specialized(sizes)
-            if self._lowers_again:
-                static = lowered_at(self._source, static, sizes) or static
+            static = lowered_alone(self._source, sizes) if self._is_of_several else None
+            if static is None:
+                static = self._specialized(sizes)
+                if self._lowers_again:
+                    static = lowered_at(self._source, static, sizes) or static
             self._programs[shapes] = self._static(static)
         return self._programs[shapes]
 
@@ -95,7 +100,8 @@ class Reference:
     def is_another(self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
         """Whether the function, lowered again for these sizes, is another program than the one that
         was translated: that has other results."""
-        if not (self._lowers_again and self._is_dynamic) or self._source.at_sizes is None:
+        may_differ = self._lowers_again and self._is_dynamic and not self._is_of_several
+        if not may_differ or self._source.at_sizes is None:
             return False
         static = self._specialized(extents_of(self._source.signature, arrays))
         try:
@@ -121,7 +127,13 @@ _FEW_BYTES = 1 << 28
 
 
 class StaticReference:
-    """A program of static shapes."""
+    """A program of static shapes.
+
+    Attributes:
+        devices: The counts of replicas and of partitions that run it. It is the original program,
+            and not the one that was rewritten for one device.
+        is_of_several: Whether these are several, and exchange data.
+    """
 
     def __init__(
         self, source: Source, weights_dtype: str | None, half: str, budget: Budget
@@ -137,6 +149,11 @@ class StaticReference:
             quantized_to_math(module)
         make_main(module, source.function)
         function = find_function(module, "main", source.description)
+        devices = devices_of(module, "main")
+        self.devices = (1, 1) if devices is None else (devices.replicas, devices.partitions)
+        self.is_of_several = devices is not None
+        if devices is not None:
+            replicate(function)
         self._module = module
         self._argument_count = len(function.regions[0].blocks[0].arguments)
         self._constants = large_constants_as_arguments(function)
@@ -148,7 +165,9 @@ class StaticReference:
         require_known_types(module)
 
     @cached_property
-    def _program(self) -> XlaProgram:
+    def _program(self) -> XlaRun:
+        if self.is_of_several:
+            return self._compiled(module_bytecode(self._module), False)
         return XlaProgram(module_bytecode(self._module))
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -171,6 +190,8 @@ class StaticReference:
     @cached_property
     def may_not_end(self) -> bool:
         """Whether the condition of a loop depends on inputs."""
+        if self.is_of_several:  # the flow does not enter the parts that run on each device
+            return any(item.name == "stablehlo.while" for item in operations_of(self._module))
         return bool(self._flow.dependent_loops)
 
     @cached_property
@@ -187,7 +208,7 @@ class StaticReference:
         return [*self._constants, *(item.array for item in self._signature.bound)]
 
     def _compiled(self, bytecode: bytes, may_last: bool) -> XlaRun:
-        return self._budget.program(bytecode, may_last, self._fixed)
+        return self._budget.program(bytecode, may_last, self._fixed, self.devices)
 
     def in_f64(
         self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
@@ -237,7 +258,7 @@ class StaticReference:
 
     def _open(self, is_wide: bool) -> OpenReference | None:
         module = clone_module(self._module)
-        if not has_decompositions(module):
+        if self.is_of_several or not has_decompositions(module):
             return None
         convert: Callable[[np.ndarray], np.ndarray] = np.asarray
         if is_wide:
@@ -302,7 +323,10 @@ class StaticReference:
 
     @cached_property
     def probe(self) -> Probe | None:
-        """The program that also tells which guards a run reaches; None if XLA refuses it."""
+        """The program that also tells which guards a run reaches; None if XLA refuses it, or for
+        several devices."""
+        if self.is_of_several:
+            return None
         return self._unless_refused("the guards that inputs reach", self._probe)
 
     def _probe(self) -> Probe:

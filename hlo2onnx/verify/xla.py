@@ -44,16 +44,18 @@ class XlaProgram:
 
     Args:
         bytecode: MLIR bytecode of a module with a `main`.
+        replicas, partitions: The devices that run it. They get the same arguments, and the results
+            are those of the first one. JAX must have them (`jax_num_cpu_devices`).
 
     Raises:
         VerificationError: XLA does not compile the module.
     """
 
-    def __init__(self, bytecode: bytes) -> None:
+    def __init__(self, bytecode: bytes, replicas: int = 1, partitions: int = 1) -> None:
         if b"lapack_" in bytecode:
             _find_lapack()
-        self._device = _device()
-        self._executable = compiled(bytecode)
+        self._devices = _devices()[: replicas * partitions]
+        self._executable = compiled(bytecode, (replicas, partitions))
 
     def __call__(
         self, arguments: Iterable[np.ndarray], wanted: Sequence[int] | None = None
@@ -66,7 +68,7 @@ class XlaProgram:
         Raises:
             VerificationError: XLA does not run it.
         """
-        buffers = [_on_device(argument, self._device) for argument in arguments]
+        buffers = [_on_devices(argument, self._devices) for argument in arguments]
         try:
             results = self._executable.execute_sharded(buffers)
             shards = results.disassemble_into_single_device_arrays()
@@ -76,22 +78,30 @@ class XlaProgram:
             raise VerificationError(f"XLA does not run this module: {error}") from error
 
 
-def compiled(bytecode: bytes) -> xla_client.LoadedExecutable:
-    """The executable of a module.
+def compiled(bytecode: bytes, devices: tuple[int, int] = (1, 1)) -> xla_client.LoadedExecutable:
+    """The executable of a module, on so many replicas and partitions.
 
     Raises:
         VerificationError: XLA does not compile the module.
     """
     client = jax_backend.get_backend("cpu")
-    devices = xla_client.DeviceList((_device(),))
+    numbers = np.arange(np.prod(devices)).reshape(devices)
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = devices
+    options.device_assignment = xla_client.DeviceAssignment.create(numbers)
+    if options.num_partitions > 1:
+        options.executable_build_options.use_spmd_partitioning = True
+        # Bytecode holds the names of the dialects that occur.
+        options.executable_build_options.use_shardy_partitioner = b"sdy" in bytecode
     try:
-        return client.compile_and_load(bytecode, devices, xla_client.CompileOptions())
+        where = xla_client.DeviceList(tuple(_devices()[: numbers.size]))
+        return client.compile_and_load(bytecode, where, options)
     except (jax.errors.JaxRuntimeError, ValueError) as error:  # ValueError: from LLVM's containers
         raise VerificationError(f"XLA does not compile this module: {error}") from error
 
 
-def _device() -> jax.Device:
-    return jax_backend.get_backend("cpu").local_devices()[0]
+def _devices() -> list[jax.Device]:
+    return list(jax_backend.get_backend("cpu").local_devices())
 
 
 @cache
@@ -103,7 +113,8 @@ def _find_lapack() -> None:
     lapack.prepare_lapack_call("potrf_ffi", np.dtype(np.float32))
 
 
-def _on_device(array: np.ndarray, device: jax.Device) -> jax.Array:
+def _on_devices(array: np.ndarray, devices: Sequence[jax.Device]) -> jax.Array:
+    mesh = jax.sharding.Mesh(np.array(devices), ("device",))
     # Without x64 device_put would narrow 64-bit arguments.
     with jax.enable_x64(True):
-        return jax.device_put(array, device)
+        return jax.device_put(array, jax.NamedSharding(mesh, jax.P()))

@@ -56,3 +56,24 @@ def test_others_are_refused(
     hlo2onnx.translate(function, X)
     with pytest.raises(TranslationError, match=f"runs no {what}"):
         hlo2onnx.translate(function, X, target=table(tmp_path, **{flag: True}))
+
+
+def bounded(x: jax.Array) -> Any:
+    def goes_on(state: Any) -> Any:
+        return (state[0] < 50) & (jnp.max(state[1]) > 0.1)
+
+    return lax.while_loop(goes_on, lambda s: (s[0] + 1, s[1] * 0.5), (0, x))
+
+
+@pytest.mark.parametrize("x", [X, X * 0, X + 1000])
+def test_a_condition_freezes_the_states(x: np.ndarray, tmp_path: Path) -> None:
+    """The last trip may be none, or an early one."""
+    program = hlo2onnx.translate(bounded, x, target=table(tmp_path, no_loop=True))
+    assert program.report.nodes["Scan"] == program.report.nodes["If"] == 1
+    assert program.verify(x, runtime="ort-cpu").ok
+
+
+def test_scans_replace_loops(tmp_path: Path) -> None:
+    program = hlo2onnx.translate(many_trips, X, target=table(tmp_path, no_loop=True))
+    assert program.report.nodes["Scan"] == 1
+    assert program.verify(X, runtime="ort-cpu").ok

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -237,3 +238,17 @@ def test_without_cuda_the_cpu_verifies() -> None:
     found = hlo2onnx.translate(jnp.sin, np.ones(3, np.float32), target="ort-cuda").verify()
     assert found.ok
     assert "no CUDAExecutionProvider; install onnxruntime-gpu" in found.fallback
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+def test_products_of_integers(dtype: type) -> None:
+    """They are computed in f64. Without that rule no type has a kernel."""
+    x = np.array([[-7, 2], [2**31 - 1, 5], [-(2**31), 3]], np.int64).astype(dtype)
+    program = hlo2onnx.translate(jnp.matmul, x, x.T, target="ort-cuda", placement="strict")
+    np.testing.assert_array_equal(program(x, x.T), jnp.matmul(x, x.T))
+    options: dict[str, Any] = {"target": "ort-cuda", "without": "integer-matmul-in-floats"}
+    with pytest.raises(TranslationError, match="MatMul"):
+        hlo2onnx.translate(jnp.matmul, x, x.T, **options, placement="strict")
+    program = hlo2onnx.translate(jnp.matmul, x, x.T, **options)
+    assert sum(program.report.fallback.values()) == 1
+    np.testing.assert_array_equal(program(x, x.T), jnp.matmul(x, x.T))

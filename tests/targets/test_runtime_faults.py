@@ -16,6 +16,7 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.facts import Facts
 from hlo2onnx.report import Report
 from hlo2onnx.targets import load_target
+from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.legalize.kernels import is_right_here
 from hlo2onnx.targets.workarounds.fusions import spell_out_normalization
@@ -154,7 +155,7 @@ def test_sums_over_extents_that_are_not_known(high: int, is_right: bool) -> None
     b = GraphBuilder(graph, 23)
     x = b.value("x", T.INT64, [oir.SymbolicDim("n"), 3])
     node = b.ReduceSum(b.Clip(x, b.i64(0), b.i64(high)), b.i64([0])).producer()
-    assert is_right_here(node, Facts(), True, True) == is_right
+    assert is_right_here(node, Facts(), True, Flags(sums_in_f64=True)) == is_right
 
 
 def test_which_operands_of_an_extreme_are_looked_at() -> None:
@@ -172,7 +173,7 @@ def test_which_operands_of_an_extreme_are_looked_at() -> None:
         (b.ReduceProd(small), False),
         (b.Neg(small), False),
     ]:
-        assert is_right_here(made.producer(), Facts(), True, True) == is_right
+        assert is_right_here(made.producer(), Facts(), True, Flags(sums_in_f64=True)) == is_right
 
 
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])

@@ -26,8 +26,8 @@ NAMES = sorted(path.stem for path in TABLES.glob("*.json"))
 def test_every_file_is_a_target() -> None:
     assert known_targets() == sorted([*NAMES, "onnx"])
     assert NAMES == [
-        "openvino", "ort-coreml", "ort-cpu", "ort-cpu@1.20", "ort-cpu@1.23", "ort-cpu@1.32",
-        "ort-cuda", "ort-tensorrt", "ort-web", "ort-webgpu", "ort-xnnpack",
+        "iree", "openvino", "ort-coreml", "ort-cpu", "ort-cpu@1.20", "ort-cpu@1.23", "ort-cpu@1.32",
+        "ort-cuda", "ort-tensorrt", "ort-web", "ort-webgpu", "ort-xnnpack", "static", "tract",
     ]  # fmt: skip
 
 

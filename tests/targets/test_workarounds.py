@@ -15,6 +15,7 @@ from hlo2onnx.ir.facts import Facts
 from hlo2onnx.report import Report
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets import load_target
+from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.legalize.kernels import is_right_here
 from hlo2onnx.targets.workarounds.graph_fusions import spell_out_axes
@@ -141,7 +142,7 @@ def test_other_edges(build: Build) -> None:
 def right(build: Build, x: np.ndarray, op_type: str) -> bool:
     model = model_of(build, {"x": x})
     (node,) = (n for n in model.graph if n.op_type == op_type)
-    return is_right_here(node, Facts(), True, True)
+    return is_right_here(node, Facts(), True, Flags(sums_in_f64=True))
 
 
 @pytest.mark.parametrize(

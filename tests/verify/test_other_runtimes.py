@@ -147,6 +147,12 @@ def test_large_models_are_files(monkeypatch: pytest.MonkeyPatch) -> None:
     ("runtime", "text"),
     [
         ("openvino", "openvino is not installed\n  next   pip install openvino"),
+        ("tract", "tract is not installed\n  next   pip install tract onnx"),
+        ("iree", "iree-base-compiler is not installed\n  next   pip install iree-base-compiler"
+         " iree-base-runtime onnx"),
+        ("tvm", "apache-tvm is not installed\n  next   pip install apache-tvm onnx"),
+        ("opencv", "opencv-python-headless is not installed\n  next   pip install"
+         " opencv-python-headless onnx"),
         ("ort-web", "onnxruntime-web is not installed\n  next   npm install onnxruntime-web, here"
          " or in a folder: runtime='ort-web=FOLDER'"),
         ("ort-web@1.30=.", "ort-web@1.30 is not installed\n  next   npm install"
@@ -336,3 +342,41 @@ def test_the_web_from_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(saving, "MAPPED_BYTES", 0)
     bound = hlo2onnx.translate(lambda w, x: x @ w, np.ones((3, 40), np.float32), X, bind="w")
     assert bound.verify(runtime="ort-web", samples=1)
+
+
+SMALL = {
+    "iree": ("iree-base-compiler", "iree"),
+    "tract": ("tract", "tract"),
+    "tvm": ("apache-tvm", "static"),
+    "opencv": ("opencv-python-headless", "static"),
+}
+"""Runtimes, with their packages and targets."""
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("kind", SMALL)
+def test_small_runtimes(kind: str) -> None:
+    package, target = SMALL[kind]
+    place = environment(kind, package)
+
+    def step(x: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, 5, lambda i, y: jnp.tanh(y) + i, x)
+
+    found = hlo2onnx.translate(step, X, target=target).verify(X, runtime=place)
+    assert found.ok, str(found)
+
+
+@pytest.mark.wide
+def test_loops_that_a_condition_ends() -> None:
+    """tract has no Loop: the model has a Scan with an If."""
+    place = environment("tract", "tract")
+
+    def until(x: jax.Array) -> Any:
+        def goes_on(s: Any) -> Any:
+            return (s[0] < 50) & (jnp.max(s[1]) > 0.1)
+
+        return jax.lax.while_loop(goes_on, lambda s: (s[0] + 1, s[1] * 0.5), (0, x))
+
+    program = hlo2onnx.translate(until, X, target="tract")
+    assert program.report.nodes["If"] == 1 and "Loop" not in program.report.nodes
+    assert program.verify(X, runtime=place).ok and program.verify(X, runtime="ort-cpu").ok

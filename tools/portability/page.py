@@ -50,6 +50,25 @@ def page(results: Results, harnesses: Sequence[Path] = ()) -> str:
     return "\n".join(lines) + "\n" + (_about_harnesses(harnesses) if harnesses else "")
 
 
+def recorded(text: str) -> dict[str, dict[str, Result]]:
+    """The results that a page has. Of the opsets of a runtime it has only the set: the examples
+    share them."""
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    opsets = {row[0]: row[5] for row in rows if len(row) == 6 and row[1].isdigit()}
+    whys = {(row[0], row[1]): row[2].partition(": ")[2] for row in rows if len(row) == 3}
+    verdicts = {short: verdict for verdict, short in _SHORT.items()}
+    names = next(row for row in rows if row[0] == "example")[1:]
+    found: dict[str, dict[str, Result]] = {}
+    for name, of_name in ((name.strip("`"), name) for name in names):
+        numbers = [int(n) for n in opsets[of_name].split(", ")]
+        done = found.setdefault(name, {})
+        for row in (row for row in rows if len(row) == len(names) + 1 and row[1] in verdicts):
+            why = whys.get((of_name, row[0]), "").replace("&lt;", "<").replace("\\|", "|")
+            opset = numbers[len(done) % len(numbers)]
+            done[row[0]] = Result(verdicts[row[1 + names.index(of_name)]], why, opset)
+    return found
+
+
 def _about_harnesses(paths: Sequence[Path]) -> str:
     lines = [f"| | {' | '.join(VERDICTS)} |", f"| --- |{' --- |' * len(VERDICTS)}"]
     groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)

@@ -33,12 +33,14 @@ def start(name: Name, folder: Path = CACHE, seconds: float = TIMEOUT_SECONDS) ->
     if kind.is_npm:
         place = str(npm_folder(kind.package, name.version, folder, kind.tools))
     elif name.version:
-        place = str(python_environment(kind.package, name.version, folder))
+        place = str(python_environment(kind.package, name.version, folder, kind.tools))
     return Runtime(kind.command(place), seconds)
 
 
-def python_environment(package: str, version: str, folder: Path) -> Path:
-    """The interpreter of an environment with a package and numpy; made if it is not there.
+def python_environment(
+    package: str, version: str, folder: Path, others: Sequence[str] = ()
+) -> Path:
+    """The interpreter of an environment with a package, numpy and others; made if it is not there.
 
     Raises:
         InstallError: No interpreter here can install it.
@@ -47,7 +49,12 @@ def python_environment(package: str, version: str, folder: Path) -> Path:
     python = place / "bin" / "python"
     if (place / _DONE).exists():
         return python
-    wanted = [f"{package}=={version}.*", "numpy", *(["ml_dtypes"] if package == "onnx" else [])]
+    wanted = [
+        f"{package}=={version}.*",
+        "numpy",
+        *others,
+        *(["ml_dtypes"] if package == "onnx" else []),
+    ]
     found = (sys.executable, *filter(None, map(shutil.which, OTHERS)))
     problem = ""
     for interpreter in found:

@@ -30,7 +30,8 @@ class Kind:
         has_fusions: Whether its fusions can be switched off one by one.
         has_levels: Whether the graph optimization can be switched off.
         batch: How many cases the prober runs as one model, as loading a model takes long.
-        tools: Further packages of npm that the worker needs.
+        tools: Further packages that the worker needs.
+        imports: The module that Python imports, where it is not the package.
         varied: Whether it may hold wide integers in another type where they are constants or
             results of nodes, so that the prober tries these, too.
     """
@@ -43,11 +44,12 @@ class Kind:
     batch: int = 1
     varied: bool = False
     tools: tuple[str, ...] = ()
+    imports: str = ""
 
     @property
     def module(self) -> str:
         """The module that Python imports."""
-        return "onnxruntime" if self.provider else self.package
+        return "onnxruntime" if self.provider else self.imports or self.package
 
     @property
     def title(self) -> str:
@@ -72,7 +74,14 @@ class Kind:
         return [place, worker, *filter(None, [self.provider])]
 
 
-_TITLES = {"onnx": "onnx.reference", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+_TITLES = {
+    "cv2": "OpenCV",
+    "iree.compiler": "IREE",
+    "onnx": "onnx.reference",
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "tvm": "TVM",
+}
 
 
 def _onnxruntime(package: str, provider: str) -> Kind:
@@ -89,6 +98,19 @@ KINDS: Mapping[str, Kind] = {
     "ort-web": Kind("onnxruntime-web", "run_web.mjs"),
     "ort-webgpu": Kind("onnxruntime-web", "run_webgpu.mjs", tools=("puppeteer-core",)),
     "openvino": Kind("openvino", "run_openvino.py", has_levels=False, batch=24, varied=True),
+    "iree": Kind(
+        "iree-base-compiler",
+        "run_iree.py",
+        has_levels=False,
+        batch=24,
+        tools=("iree-base-runtime", "onnx"),
+        imports="iree.compiler",
+    ),
+    "tract": Kind("tract", "run_tract.py", has_levels=False, tools=("onnx",)),
+    "opencv": Kind(
+        "opencv-python-headless", "run_opencv.py", has_levels=False, tools=("onnx",), imports="cv2"
+    ),
+    "tvm": Kind("apache-tvm", "run_tvm.py", has_levels=False, tools=("onnx",), imports="tvm"),
     "reference": Kind("onnx", "run_reference.py", has_levels=False),
 }
 """Runtimes by the names of their targets. `reference` is onnx.reference."""
@@ -214,7 +236,10 @@ def is_version(version: str, wanted: str) -> bool:
 
 def is_module(name: str) -> bool:
     """Whether this interpreter can import a module. It is not imported."""
-    return find_spec(name) is not None
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package that a module is in
+        return False
 
 
 def _interpreters(kind: Kind, name: Name, given: str) -> Iterator[str]:
@@ -274,9 +299,10 @@ def _next(kind: Kind, name: Name) -> str:
         version = f"@{name.version}" if name.version else ""
         packages = " ".join([f"{kind.package}{version}", *kind.tools])
         return f"\n  next   npm install {packages}, here or in a folder: runtime='{name}=FOLDER'"
+    others = "".join(f" {tool}" for tool in kind.tools)
     if not name.version:
-        return f"\n  next   pip install {kind.package}"
-    packages = f"'{kind.package}=={name.version}.*' numpy"
+        return f"\n  next   pip install {kind.package}{others}"
+    packages = f"'{kind.package}=={name.version}.*' numpy{others}"
     return (
         f"\n  next   python -m venv FOLDER && FOLDER/bin/pip install {packages}, and then"
         f" runtime='{name}=FOLDER'"

@@ -17,6 +17,7 @@ from hlo2onnx.targets.decompositions.functions import (
     decompose_function,
 )
 from hlo2onnx.targets.decompositions.integer_ops import INTEGER_OPERATORS
+from hlo2onnx.targets.decompositions.normalization import NORMALIZATIONS
 from hlo2onnx.targets.decompositions.order import BOUNDS, COMPARISONS, TOP_K
 from hlo2onnx.targets.decompositions.rounded_integers import ROUNDED_INTEGERS
 from hlo2onnx.targets.decompositions.running_sums import RUNNING_SUMS
@@ -33,6 +34,7 @@ DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **COMPARISONS,
     **BOUNDS,
     **INTEGER_OPERATORS,
+    **NORMALIZATIONS,
     **ROUNDED_INTEGERS,
     **TOP_K,
 }

@@ -46,6 +46,7 @@ from hlo2onnx.targets.legalize.control_flow import (
     NEXT,
     carry_states,
     control_flow_fault,
+    write_loops_as_scans,
     write_scans_as_loops,
 )
 from hlo2onnx.targets.legalize.kernels import STRUCTURAL, WIDE, Kernels, why_not
@@ -127,6 +128,7 @@ def _prepare(graph: oir.Graph, builder: TargetBuilder) -> None:
     target = builder.target
     if target.flags.flattens_empty_constants:
         expand_empty_constants(graph, builder)
+    write_loops_as_scans(graph, target, builder)
     write_scans_as_loops(graph, target, builder)
     builder.made.clear()
     cast_tables(graph, builder)
@@ -239,17 +241,20 @@ def _carry(node: oir.Node, kernels: Kernels) -> bool:
     if not builder.has_f64:
         carriers = [carrier for carrier in carriers if carrier != oir.DataType.DOUBLE]
     ready = [carrier for carrier in carriers if builder.supports(key, carrier)]
-    # The node in its carrier is legalized in turn.
-    if _CARRIED not in node.meta:
-        ready += [carrier for carrier in carriers if (node.op_type, carrier) in DECOMPOSITIONS]
+    # The node in its carrier is legalized in turn; not in a type that it came from.
+    passed = (*node.meta.get(_PASSED, ()), dtype)
+    rest = [carrier for carrier in carriers if carrier not in passed]
+    ready += [carrier for carrier in rest if (node.op_type, carrier) in DECOMPOSITIONS]
     if not ready:
         return False
-    _in_carrier(node, dtype, ready[0], builder)
+    _in_carrier(node, dtype, ready[0], builder).meta[_PASSED] = passed
     return True
 
 
-_CARRIED = "carried"
-"""Metadata of a node that computes in a carrier of the element type that it had."""
+_PASSED = "hlo2onnx.passed_types"
+"""In `Node.meta`: the element types from which a node was brought into that of its carrier."""
+
+
 _PARTNERS = (oir.DataType.FLOAT, oir.DataType.DOUBLE, oir.DataType.INT32, oir.DataType.INT64)
 
 
@@ -284,8 +289,12 @@ def _match(
 
 def _in_carrier(
     node: oir.Node, dtype: oir.DataType, carrier: oir.DataType, builder: TargetBuilder
-) -> None:
-    """Replaces the node by casts, the node in the carrier type, and casts back."""
+) -> oir.Node:
+    """Replaces the node by casts, the node in the carrier type, and casts back.
+
+    Returns:
+        The node in the carrier type.
+    """
     inputs = list(node.inputs)
     before = len(builder.made)
     with builder.before(node):
@@ -299,10 +308,12 @@ def _in_carrier(
             for index, value in enumerate(node.outputs)
         ]
         made = builder.copy_of(node, inputs, types)
-        builder.made[-1].meta[_CARRIED] = True
         values = [builder.cast(x, dtype_of(y)) for x, y in zip(made, node.outputs, strict=True)]
     note_rewrite(builder.made[before:], f"legalize: computed in {carrier.name.lower()}", [node])
     _put(node, values)
+    again = made[0].producer()
+    assert again is not None
+    return again
 
 
 def _no_kernel(node: oir.Node, kernels: Kernels) -> tuple[str, str]:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.replace import replace
 from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.traversal import all_nodes, replace_input, replace_uses, subgraphs
-from hlo2onnx.ir.values import attributes_of, dtype_of, present, rank_of, shape_of
+from hlo2onnx.ir.values import (
+    attributes_of,
+    const_number,
+    dtype_of,
+    present,
+    rank_of,
+    shape_of,
+)
 from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.legalize.carriers import carriers_of
 from hlo2onnx.targets.target import Target
@@ -35,13 +45,17 @@ def write_scans_as_loops(graph: oir.Graph, target: Target, builder: GraphBuilder
     Where the target reads no values of the outer graph in a Scan, all become Loops: constants and
     invariant values may move out of a body later. For every target those become Loops whose body
     does not read its rows: OpenVINO 2026.4 has a wrong trip count, without an error. Scans along
-    other axes of their outputs than the first stay; hlo2onnx makes none.
+    other axes of their outputs than the first stay; hlo2onnx makes none. For a target without Loop,
+    a body reads rows in a condition that is always false.
     """
     # Next to a device without control flow, Scans run on the fallback.
     flags = Flags() if target.flags.shares_memory else target.flags
     for node in list(all_nodes(graph)):
         if node.op_type == "Scan" and not node.domain and _is_wrong(node, flags):
-            _write_as_loop(node, builder)
+            if flags.no_loop and not flags.no_scan:
+                _read_rows(node, builder)
+            else:
+                _write_as_loop(node, builder)
 
 
 def _is_wrong(scan: oir.Node, flags: Flags) -> bool:
@@ -51,6 +65,27 @@ def _is_wrong(scan: oir.Node, flags: Flags) -> bool:
     rows = list(given["body"].inputs)[-given["num_scan_inputs"] :]
     is_unread = not all(row.uses() or row.is_graph_output() for row in rows)
     return flags.no_scan or flags.no_outer_values_in_scans or is_unread
+
+
+def _read_rows(scan: oir.Node, b: GraphBuilder) -> None:
+    """Makes a result of the body depend on trip numbers that it does not read: Where(number < 0, 0,
+    result). tract removes rows that nothing needs, and then knows no trip count.
+    """
+    given = attributes_of(scan)
+    body = given["body"]
+    for row in list(body.inputs)[-given["num_scan_inputs"] :]:
+        if row.uses() or row.is_graph_output():
+            continue
+        read = [k for k, x in enumerate(scan.outputs) if x.uses() or x.is_graph_output()]
+        place = min(read, key=lambda k: _size(body.outputs[k]))
+        with b.at_end(body):
+            after = body.outputs[place]
+            zero = b.scalar(0, dtype_of(after))
+            body.outputs[place] = b.Where(b.Less(row, b.i64(0)), zero, after)
+
+
+def _size(x: oir.Value) -> int:
+    return math.prod(extent for extent in shape_of(x) if isinstance(extent, int))
 
 
 def _write_as_loop(scan: oir.Node, b: GraphBuilder) -> None:
@@ -85,6 +120,52 @@ def _write_as_loop(scan: oir.Node, b: GraphBuilder) -> None:
             for x, backward in zip(made[states:], reversed_outputs, strict=True)
         ]
     replace(scan, [*made[:states], *stacks])
+
+
+# -- loops -----------------------------------------------------------------------------------------
+
+# For targets that run Scan and If, and no Loop.
+
+_MOST_TRIPS = 1 << 16
+
+
+def write_loops_as_scans(graph: oir.Graph, target: Target, builder: GraphBuilder) -> None:
+    """Loop(n, p, s) -> Scan(p, s, 0 to n - 1), in place, of If(p, body, (p, s)): the trips after
+    the last one keep the states.
+
+    Loops without a known limit of trips, and those that stack rows, stay.
+    """
+    flags = target.flags
+    if not flags.no_loop or flags.no_scan or flags.no_if:
+        return
+    for node in list(all_nodes(graph)):
+        if node.op_type == "Loop" and not node.domain:
+            _write_as_scan(node, builder)
+
+
+def _write_as_scan(loop: oir.Node, b: GraphBuilder) -> None:
+    limit, start, *initial = loop.inputs
+    body: oir.Graph = attributes_of(loop)["body"]
+    count, stacks = const_number(limit), len(body.outputs) - len(body.inputs) + 1
+    if count is None or not 0 < count <= _MOST_TRIPS or stacks:
+        return
+    number, *states = (b.value(x.name or "state", dtype_of(x), shape_of(x)) for x in body.inputs)
+    for old, new in zip(body.inputs, (number, *states), strict=True):
+        replace_uses(old, new)
+    del body.inputs[:]
+    with b.at_end(body):
+        body.outputs[:] = [b.Identity(x) for x in body.outputs]
+    types = [(dtype_of(x), shape_of(x)) for x in states]
+    with b.subgraph([*states, number], f"{b.scope}/trips") as trips:
+        with b.subgraph([], f"{b.scope}/rest") as rest:
+            rest.outputs.extend(b.Identity(x) for x in states)
+        branches = {"then_branch": body, "else_branch": rest}
+        trips.outputs.extend(b.node("If", [states[0]], branches, types))
+    with b.before(loop):
+        first = b.const(np.array(True)) if start is None else start
+        given = [first, *initial, b.i64(range(int(count)))]
+        made = b.node("Scan", given, {"body": trips, "num_scan_inputs": 1}, types)
+    replace(loop, made[1:])
 
 
 # -- subgraph types --------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ class LoopToScan(Rule):
     Legal for a known trip count, not 0, without a condition. Scan itself reads rows of inputs and
     writes rows of stacks: in ONNX Runtime a trip costs 0.6 µs instead of 1.5. If the body reads the
     trip number, the numbers are scanned. A body that reads only its states stays a Loop, whose
-    trips take 0.9 µs longer: other runtimes take the trip count from rows that the body reads.
+    trips take 0.9 µs longer: other runtimes take the trip count from rows that the body reads. For
+    a target without Loop, it scans trip numbers, too.
     """
 
     name = "loop-to-scan"
@@ -37,15 +38,16 @@ class LoopToScan(Rule):
         flags = b.target.flags
         runs = not (flags.no_scan or flags.no_outer_values_in_scans)
         need(runs, "the target restricts Scan", node)
-        need(others or gathers, "the body reads no row", node)
+        is_numbered = bool(others) or not gathers
+        need(gathers or others or flags.no_loop, "the body reads no row", node)
         need(
-            not others or trips.count <= MOST_TRIPS,
+            not is_numbered or trips.count <= MOST_TRIPS,
             "it would store too many trip numbers",
             node,
         )
         for gather in gathers:
             self._scan(b, trips, gather, scanned)
-        if others:
+        if is_numbered:
             numbers = b.i64(range(trips.count))
             if numbers not in scanned:
                 scanned[numbers] = b.value(trips.number.name or "trip", oir.DataType.INT64, [])

@@ -18,7 +18,7 @@ from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, r
 _PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
 _COPIES = frozenset({"Identity", "Gather"})
 MOST_WITHOUT_LOOP = 20_000
-"""Nodes of an unrolled loop for a target that does not run it otherwise."""
+"""Nodes of an unrolled loop for a target that runs neither Loop nor Scan."""
 
 
 class LoopUnroll(Rule):
@@ -26,8 +26,8 @@ class LoopUnroll(Rule):
 
     Legal for a known trip count, not 0, without a condition, and a body without loops, branches and
     random numbers. Done for one trip, for few nodes, or if the trips are layers of a network: each
-    multiplies by its own rows of constant weights. For a target without Loop, up to 20,000 nodes
-    are few.
+    multiplies by its own rows of constant weights. For a target without Loop and Scan, up to 20,000
+    nodes are few.
     """
 
     name = "loop-unroll"
@@ -44,7 +44,7 @@ class LoopUnroll(Rule):
         size += trips.count * len(trips.rows)
         layers = any(_has_own_matrix(trips, inner) for inner in body)
         most = b.costs.unrolled_layer_nodes if layers else b.costs.unrolled_nodes
-        if b.target.flags.no_loop:
+        if b.target.flags.no_loop and b.target.flags.no_scan:
             most = max(most, MOST_WITHOUT_LOOP)
         need(trips.count == 1 or size <= most, "the unrolled loop would have too many nodes", node)
         states = trips.initial

@@ -76,7 +76,7 @@ def _computes(b: Rewriter, dtype: oir.DataType) -> bool:
     )
     return (
         (dtype != T.DOUBLE or b.has_f64)
-        and b.supports("BitwiseAnd", wide)
+        and (b.supports("BitwiseAnd", wide) or b.supports("Mod", wide))
         and all(b.supports(op_type, dtype) for op_type in ("MatMul", "Mul", "Round", "Sub"))
         and all(b.target.supports_cast(*pair, b.opset) for pair in pairs)
     )

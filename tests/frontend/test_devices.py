@@ -1,0 +1,210 @@
+"""Programs for several devices: the model computes what JAX computes on all of them."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from device_programs import PROGRAMS, mlp
+from jax import lax
+from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import PartitionSpec as P
+from processes import environment
+
+from hlo2onnx import TranslationError, UsageError, translate
+
+SCRIPT = Path(__file__).parents[1] / "support" / "device_programs.py"
+Reference = Mapping[str, Any]
+
+CASES = [
+    pytest.param(count, partitioner, name, marks=[pytest.mark.wide] if count == 8 else [])
+    for count, partitioner in ((2, "shardy"), (4, "shardy"), (4, "gspmd"), (8, "shardy"))
+    for name in PROGRAMS
+]
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, str], Reference]:
+    """Runs all programs on so many devices, in one child process, and remembers the results."""
+    known: dict[tuple[int, str], Reference] = {}
+
+    def of(count: int, partitioner: str) -> Reference:
+        if (count, partitioner) not in known:
+            path = tmp_path_factory.mktemp("devices") / "found"
+            command = [sys.executable, str(SCRIPT), str(count), partitioner, str(path)]
+            subprocess.run(command, check=True, capture_output=True, env=environment())
+            known[count, partitioner] = pickle.loads(path.read_bytes())
+        return known[count, partitioner]
+
+    return of
+
+
+@pytest.mark.parametrize(("count", "partitioner", "name"), CASES)
+def test_the_model_is_all_devices(
+    references: Callable[[int, str], Reference], count: int, partitioner: str, name: str
+) -> None:
+    text, arguments, expected = references(count, partitioner)[name]
+    program = translate(text)
+    found = program(*arguments)
+    found = found if isinstance(found, tuple) else (found,)
+    for actual, wanted in zip(found, expected, strict=True):
+        assert actual.dtype == wanted.dtype
+        if wanted.dtype.kind == "f":
+            scale = max(float(np.abs(wanted).max()), 1e-6)
+            np.testing.assert_allclose(actual / scale, wanted / scale, rtol=0, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(actual, wanted)
+    assert any(f"for {count} devices" in note for note in program.report.notes)
+
+
+def over(count: int, body: Any, *arguments: Any, **specs: Any) -> jax.stages.Lowered:
+    """A program lowered for a mesh without devices: num_partitions is 1 in its module."""
+    mesh = AbstractMesh((count,), ("x",), axis_types=(AxisType.Auto,))
+    specs = {"in_specs": P("x"), "out_specs": P("x"), "check_vma": False, **specs}
+    return jax.jit(jax.shard_map(body, mesh=mesh, **specs)).lower(*arguments)
+
+
+def test_the_nodes_of_a_tensor_parallel_layer() -> None:
+    """They grow with the count of devices: products and sums of each."""
+    counts = {}
+    for count in (2, 4, 8):
+        run, specs, arguments = mlp(count)
+        program = translate(over(count, run, *arguments, in_specs=specs, out_specs=P()))
+        counts[count] = sum(program.report.nodes.values())
+    assert counts == {2: 8, 4: 14, 8: 26}
+
+
+def test_what_is_the_same_on_all_devices_is_made_once() -> None:
+    def run(x: jax.Array, w: jax.Array) -> jax.Array:
+        return x * jnp.exp(jnp.sin(w) @ w).sum()
+
+    x, w = jnp.ones((8, 3)), jnp.ones((4, 4))
+    program = translate(over(4, run, x, w, in_specs=(P("x"), P())))
+    assert program.report.nodes["Sin"] == program.report.nodes["MatMul"] == 1
+    (note,) = program.report.notes
+    assert re.search(r"for 4 devices.*\d ops once, and 1 for several devices \(.*multiply", note)
+    np.testing.assert_allclose(program(x, w), run(x, w), rtol=1e-6)
+
+
+# -- the count of devices -------------------------------------------------------------------------
+
+
+def psum(x: jax.Array) -> jax.Array:
+    return lax.psum(x, "x")
+
+
+def test_more_devices_than_the_limit() -> None:
+    lowered = over(32, psum, jnp.ones(64), out_specs=P())
+    with pytest.raises(
+        TranslationError, match=r"32 devices, and the limit is 16: .* ops"
+    ) as caught:
+        translate(lowered)
+    assert "next   pass devices=32" in str(caught.value)
+    x = np.arange(64, dtype=np.float32)
+    found = translate(lowered, devices=32)(x)
+    np.testing.assert_array_equal(found, x.reshape(32, 2).sum(0))
+
+
+@pytest.mark.parametrize("devices", [0, -1, 2.5, "4", True])
+def test_a_wrong_limit(devices: Any) -> None:
+    with pytest.raises(UsageError, match=r"devices=.* is not a count"):
+        translate(over(2, psum, jnp.ones(4)), devices=devices)
+
+
+# -- refusals -------------------------------------------------------------------------------------
+
+
+def branch_by_device(x: jax.Array) -> jax.Array:
+    first = lax.axis_index("x") == 0
+    return lax.cond(first, lambda y: lax.psum(y, "x"), lambda y: lax.psum(y * 2, "x"), x)
+
+
+def loop_by_device(x: jax.Array) -> jax.Array:
+    return lax.while_loop(lambda y: y.sum() < 9, lambda y: lax.psum(y, "x"), x)
+
+
+def ragged(x: jax.Array) -> jax.Array:
+    sizes = jnp.ones(2, jnp.int32)
+    offsets = jnp.arange(2, dtype=jnp.int32)
+    return lax.ragged_all_to_all(x, x, offsets, sizes, offsets, sizes, axis_name="x")
+
+
+REFUSED = {
+    "a branch": (branch_by_device, r"stablehlo\.case: .* its condition differs"),
+    "a loop": (loop_by_device, r"stablehlo\.while: .* its condition differs"),
+    "ragged": (ragged, r"@ragged_all_to_all: .* sizes are known only when the program runs"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_say_why_and_where(name: str) -> None:
+    body, reason = REFUSED[name]
+    with pytest.raises(TranslationError, match=reason) as caught:
+        translate(over(2, body, jnp.arange(4.0)))
+    refusal = caught.value.refusals[0]
+    assert "test_devices.py:" in refusal.where
+    assert "tensor<2xf32>" in refusal.types
+    assert refusal.next
+
+
+MODULE = """
+module attributes {mhlo.num_replicas = REPLICAS : i32, mhlo.num_partitions = PARTITIONS : i32} {
+  func.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+    BODY
+    return %0 : tensor<2xf32>
+  }
+}
+"""
+SUM = """%0 = "stablehlo.all_reduce"(%arg0) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %c = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %c : tensor<f32> }) {replica_groups = dense<GROUPSATTRIBUTES}
+      : (tensor<2xf32>) -> tensor<2xf32>"""
+CHANNEL = ", channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
+
+
+def module(body: str, replicas: int = 1, partitions: int = 1) -> str:
+    text = MODULE.replace("BODY", body)
+    return text.replace("REPLICAS", str(replicas)).replace("PARTITIONS", str(partitions))
+
+
+def reduced(groups: str, attributes: str = "", replicas: int = 2, partitions: int = 3) -> Any:
+    body = SUM.replace("GROUPS", groups).replace("ATTRIBUTES", attributes)
+    x = np.array([1, 2], np.float32)
+    return translate(module(body, replicas, partitions))(x) / x
+
+
+def test_groups_of_replicas_and_of_partitions() -> None:
+    """The three ways of StableHLO to number the members of a group, for replicas by partitions."""
+    assert (reduced("[[0, 1]]> : tensor<1x2xi64>") == 2).all()
+    assert (reduced("[[0, 1]]> : tensor<1x2xi64>", CHANNEL) == 6).all()
+    assert (reduced("[[0], [1]]> : tensor<2x1xi64>", CHANNEL) == 3).all()
+    flat = CHANNEL + ", use_global_device_ids"
+    assert (reduced("[[0, 3, 4], [1, 2, 5]]> : tensor<2x3xi64>", flat) == 3).all()
+    assert (reduced("> : tensor<0x0xi64>") == 2).all()
+
+
+def test_results_that_differ_between_devices() -> None:
+    uneven = "[[0, 1, 2], [3, -1, -1]]> : tensor<2x3xi64>"
+    with pytest.raises(TranslationError, match=r"differ between devices.* \(4 devices\)"):
+        reduced(uneven, replicas=4, partitions=1)
+
+
+@pytest.mark.parametrize(
+    ("groups", "reason"),
+    [
+        ("[[0, 1, 2], [3, 4, 5]]> : tensor<2x3xi64>", "one has number 5, and there are 4"),
+        ("[[0, 1]]> : tensor<1x2xi64>", "a device is in no group"),
+    ],
+)
+def test_groups_of_other_devices(groups: str, reason: str) -> None:
+    with pytest.raises(TranslationError, match=reason):
+        reduced(groups, replicas=4, partitions=1)
