@@ -27,7 +27,7 @@ def opset_range() -> str:
 
 
 class PrintTargets(argparse.Action):
-    """Prints the targets: the version that was measured, the opsets, what is special."""
+    """Prints a table of the targets: `target_rows`."""
 
     def __call__(
         self,
@@ -37,16 +37,52 @@ class PrintTargets(argparse.Action):
         option_string: str | None = None,
     ) -> None:
         """Prints them and ends the process."""
-        from hlo2onnx.targets import known_targets, load_target
-
-        print(f"{'target':<13} {'measured':<10} {'opsets':<8} {'default':<8} what is special")
-        for target in map(load_target, known_targets()):
-            opsets = f"{target.min_opset}-{target.max_opset}"
-            print(
-                f"{target.name:<13} {target.runtime_version:<10} {opsets:<8}"
-                f" {target.default_opset:<8} {target.about}"
-            )
+        rows = target_rows()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            print("  ".join(cells).rstrip())
         parser.exit()
+
+
+def target_rows() -> list[tuple[str, ...]]:
+    """A row of titles, and one for each target: its runtime, the opsets and the default one, the
+    control flow that it runs, whether it computes in f64, how that is known, what is special."""
+    import onnx_ir as oir
+
+    from hlo2onnx.targets import known_targets, load_target
+
+    rows: list[tuple[str, ...]] = [
+        (
+            "target",
+            "runtime",
+            "opsets",
+            "default",
+            "control flow",
+            "f64",
+            "known",
+            "what is special",
+        )
+    ]
+    for target in map(load_target, known_targets()):
+        flags = target.flags
+        lacks = {"Loop": flags.no_loop, "If": flags.no_if}
+        lacks["Scan"] = flags.no_scan or flags.no_outer_values_in_scans
+        opset = target.default_opset
+        has_f64 = target.supports("Add", oir.DataType.DOUBLE, opset) and not flags.narrows_f64
+        rows.append(
+            (
+                target.name,
+                f"{target.runtime or 'any'} {target.runtime_version}",
+                f"{target.min_opset}-{target.max_opset}",
+                str(opset),
+                " ".join(name for name, is_missing in lacks.items() if not is_missing) or "none",
+                "yes" if has_f64 else "no",
+                target.known,
+                target.about,
+            )
+        )
+    return rows
 
 
 class PrintCompletion(argparse.Action):

@@ -210,6 +210,12 @@ class Flags:
     no_outer_values_in_scans: bool = False
     """The body of a Scan cannot read values of the graph around it."""
 
+    # -- devices ----------------------------------------------------------------------------------
+
+    shares_memory: bool = False
+    """The device computes in the memory of the CPU: nodes without a kernel run on the fallback as
+    they are, without copies."""
+
     # -- numbers ----------------------------------------------------------------------------------
 
     unstable_top_k: bool = False

@@ -6,6 +6,7 @@ The form:
       "extends": "ort-cpu",                      the target that gives the rest
       "fallback": "ort-cpu",                     the target that runs nodes without a kernel
       "runtime": "...", "runtime_version": "...", "about": "...",
+      "known": "measured",                       or "asked", "read": see `KNOWN`
       "min_opset": 18, "max_opset": 21, "default_opset": 20, "max_ir_version": 10,
       "ops":   {"Add": {"18-": "f32 i64"}},      operator key -> opsets -> element types
       "pairs": {"Cast": {"f32": {"18-21": "f16 i64"}}},
@@ -38,8 +39,10 @@ from typing import Any, Final
 import onnx_ir as ir
 
 from hlo2onnx.targets.costs import Costs, Flags
+from hlo2onnx.targets.names import ALIASES, INSTEAD
 from hlo2onnx.targets.target import (
     DEFAULT_OPSET,
+    KNOWN,
     MIN_OPSET,
     PAIR_PARAMETERS,
     PairSupport,
@@ -63,7 +66,8 @@ _FOLDER: Final = resources.files("hlo2onnx.targets").joinpath("tables")
 _LIMITS: Final = ("min_opset", "max_opset", "default_opset", "max_ir_version")
 _FLAGS: Final = tuple(field.name for field in fields(Flags))
 _COSTS: Final = tuple(field.name for field in fields(Costs))
-_TEXTS: Final = ("extends", "fallback", "runtime", "runtime_version", "onnx_version", "about")
+_ABOUT: Final = ("runtime", "runtime_version", "about", "known")
+_TEXTS: Final = ("extends", "fallback", "onnx_version", *_ABOUT)
 _ROWS: Final = ("ops", "wrong", "limited")
 _PAIRS: Final = ("pairs", "wrong_pairs", "limited_pairs")
 _NAMES: Final = ("harmful_fusions", "skipped", "costs", CONTRIB_DOMAIN)
@@ -78,15 +82,16 @@ _RANGES: Final = re.compile(r"\d+(-\d*)?(,\d+(-\d*)?)*")
 
 
 def load_target(name: str) -> Target:
-    """Return the target of that name: "onnx", a JSON table of this folder ("ort-cpu"), or the path
-    of another table, which ends in ".json".
+    """Return the target of that name: "onnx", a JSON table of this folder ("ort-cpu"), one of
+    `ALIASES`, or the path of another table, which ends in ".json".
 
     Raises:
         ValueError: There is no such target; the message lists the known ones. Or the table is
             malformed; the message says where.
     """
     if not name.endswith(".json"):
-        return _known_target(name)
+        kind, at, version = name.partition("@")
+        return _known_target(ALIASES.get(kind.lower(), kind) + at + version)
     own = Path(name).stem.replace("_", "-")
     try:
         if own == SCHEMA_TARGET:
@@ -130,9 +135,11 @@ def _known(name: str) -> Any:
         table = _known(kind)
         if f"{table['runtime_version']}.".startswith(f"{version}."):
             return table
+    if name.lower() in INSTEAD:
+        raise ValueError(f"target {name!r}: {INSTEAD[name.lower()]}; see docs/runtimes.md")
     raise ValueError(
         f"unknown target {name!r}; known targets: {', '.join(known_targets())}, or the path of a"
-        " table, <name>.json"
+        " table, <name>.json; see docs/runtimes.md"
     )
 
 
@@ -156,7 +163,8 @@ def _target(name: str, table: Mapping[str, Any]) -> Target:
     """
     own, table = table, _extended(table)
     base = _known_target(SCHEMA_TARGET) if "extends" in table else Target(name)
-    given = {key: table[key] for key in (*_LIMITS, "runtime_version", "about") if key in table}
+    given = {key: table[key] for key in (*_LIMITS, *_ABOUT) if key in table}
+    given.setdefault("known", KNOWN[0])
     newest = given.get("max_opset", base.max_opset)
     if "default_opset" not in own:
         default = given.get("default_opset", DEFAULT_OPSET)
@@ -171,7 +179,10 @@ def _target(name: str, table: Mapping[str, Any]) -> Target:
     }
     skipped = {op: reason for reason, ops in table.get("skipped", {}).items() for op in ops.split()}
     if "fallback" in table:
-        given["fallback"] = _known_target(table["fallback"])
+        fallback = _known_target(table["fallback"])
+        if table.get("narrows_f64"):  # the runtime would narrow the f64 nodes of the fallback, too
+            fallback = replace(fallback, flags=replace(fallback.flags, narrows_f64=True))
+        given["fallback"] = fallback
     target = replace(
         base,
         name=name,
@@ -221,6 +232,8 @@ def _check(table: Any) -> None:
             raise ValueError(
                 f"costs: {name} is {json.dumps(cost)[:40]}, not a whole number of at least 0"
             )
+    if table.get("known", KNOWN[0]) not in KNOWN:
+        raise ValueError(f"known is {table['known']!r}, not one of {', '.join(KNOWN)}")
     missing = [key for key in _REQUIRED if key not in table and "extends" not in table]
     if missing:
         raise ValueError(

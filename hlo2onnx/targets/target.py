@@ -41,6 +41,10 @@ NEWER_OPSET: Final = 23
 """The newest opset that a model has by default: for RMSNormalization, RotaryEmbedding and
 Attention. ONNX Runtime 1.23 loads it."""
 
+KNOWN: Final = ("measured", "asked", "read")
+"""How the rows of a table are known: kernels gave right numbers, the runtime says that it has them,
+or its documentation does."""
+
 OUTPUT: Final = -1
 """The first output, in place of an input's position."""
 
@@ -193,6 +197,8 @@ class Target:
     Attributes:
         name: "ort-cpu", "onnx", or that of the file of another table.
         about: What is special about it, in a line.
+        runtime: Package or name of the runtime.
+        known: How its rows are known: one of `KNOWN`.
         runtime_version: Version of the runtime that was probed (of onnx for the schema target).
         min_opset: Oldest opset of the default domain in the table.
         max_opset: Newest opset that the runtime loads.
@@ -216,6 +222,8 @@ class Target:
     name: str
     runtime_version: str = "unknown"
     about: str = ""
+    runtime: str = ""
+    known: str = "measured"
     min_opset: int = MIN_OPSET
     max_opset: int = MIN_OPSET
     default_opset: int = DEFAULT_OPSET
@@ -356,7 +364,9 @@ def schema_target(name: str) -> Target:
         ops[key] = {dtype: frozenset(n for n in row[dtype] if n >= since) for dtype in row}
     return Target(
         name,
+        runtime="onnx",
         runtime_version=onnx.__version__,
+        known="read",
         about="the standard alone: every operator and type that it allows",
         max_opset=newest,
         max_ir_version=onnx.IR_VERSION,

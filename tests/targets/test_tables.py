@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from hlo2onnx import translate
 from hlo2onnx.cli import main
 from hlo2onnx.targets import known_targets, load_target
+from hlo2onnx.targets.names import ALIASES, INSTEAD
 from tools.probe.__main__ import BASE, TABLES, known_table, written
 
 F32, I64, I8 = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.INT8
@@ -24,8 +26,8 @@ NAMES = sorted(path.stem for path in TABLES.glob("*.json"))
 def test_every_file_is_a_target() -> None:
     assert known_targets() == sorted([*NAMES, "onnx"])
     assert NAMES == [
-        "iree", "openvino", "ort-cpu", "ort-cpu@1.20", "ort-cpu@1.23", "ort-cpu@1.32", "ort-cuda",
-        "ort-web", "ort-webgpu", "static", "tract",
+        "iree", "openvino", "ort-coreml", "ort-cpu", "ort-cpu@1.20", "ort-cpu@1.23", "ort-cpu@1.32",
+        "ort-cuda", "ort-tensorrt", "ort-web", "ort-webgpu", "ort-xnnpack", "static", "tract",
     ]  # fmt: skip
 
 
@@ -35,8 +37,8 @@ def test_targets(name: str) -> None:
     assert target.name == name
     assert target.about
     assert target.min_opset <= target.default_opset <= target.max_opset
-    assert target.supports("Add", F32, target.default_opset)
-    assert not target.supports("Add", F32, target.max_opset + 1)
+    assert target.supports("MatMul", F32, target.default_opset)
+    assert not target.supports("MatMul", F32, target.max_opset + 1)
 
 
 def test_a_version_of_a_target() -> None:
@@ -104,6 +106,37 @@ def test_the_command_lists_the_targets(capsys: pytest.CaptureFixture[str]) -> No
     assert not done.value.code
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["target", *known_targets()]
-    assert lines[known_targets().index("ort-cpu@1.20") + 1].split()[:4] == [
-        "ort-cpu@1.20", "1.20.1", "17-21", "21",
+    cells = {line.split()[0]: re.split("  +", line) for line in lines}
+    assert cells["ort-cpu@1.20"][1:7] == [
+        "onnxruntime 1.20.1", "17-21", "21", "Loop If Scan", "yes", "measured",
     ]  # fmt: skip
+    assert cells["ort-coreml"][4:7] == ["none", "no", "read"]
+    assert cells["ort-tensorrt"][4:7] == ["Loop If", "no", "read"]
+    assert cells["ort-cuda"][4:7] == ["Loop If Scan", "yes", "asked"]
+    assert all(len(row) == 8 for row in cells.values())
+
+
+@pytest.mark.parametrize("name, target", sorted({**ALIASES, "CUDA": "ort-cuda"}.items()))
+def test_common_names(name: str, target: str) -> None:
+    assert load_target(name) is load_target(target)
+    assert target in known_targets() and name not in known_targets()
+
+
+@pytest.mark.parametrize("name", ["tflite", "NNAPI", "rocm", "qnn", "directml", "mps"])
+def test_names_without_a_table(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"target '{name}'.*take ort-.*docs/runtimes.md"):
+        load_target(name)
+    assert INSTEAD.keys().isdisjoint({*ALIASES, *known_targets()})
+
+
+def test_a_common_name_with_a_version() -> None:
+    assert load_target("onnxruntime@1.20") is load_target("ort-cpu@1.20")
+    report = translate(jnp.sin, np.ones(3, np.float32), target="cuda").report
+    assert report.target == "ort-cuda"
+
+
+def test_how_a_table_is_known(tmp_path: Path) -> None:
+    assert load_target("ort-tensorrt").known == "read"
+    assert load_target(table(tmp_path, {})).known == "measured"
+    with pytest.raises(ValueError, match="known is 'guessed', not one of measured, asked, read"):
+        load_target(table(tmp_path, {"known": "guessed"}))

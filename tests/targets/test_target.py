@@ -145,7 +145,7 @@ def test_names_that_are_no_operator(name: str, key: str) -> None:
 
 
 def test_unknown_target_lists_the_known_ones() -> None:
-    known = "iree, onnx, openvino, ort-cpu, ort-cpu@1.20, ort-cpu@1.23, ort-cpu@1.32, ort-cuda"
+    known = "iree, onnx, openvino, ort-coreml, ort-cpu, ort-cpu@1.20, ort-cpu@1.23, ort-cpu@1.32"
     with pytest.raises(ValueError, match=f"unknown target 'tpu'; known targets: {known}"):
         load_target("tpu")
 

@@ -137,7 +137,8 @@ def dump(table: Mapping[str, Any]) -> str:
 
 
 _FIRST = (
-    "extends", "runtime", "runtime_version", "onnx_version", "about", "min_opset", "max_opset",
+    "extends", "runtime", "runtime_version", "onnx_version", "about", "known",
+    "min_opset", "max_opset",
     "default_opset", "max_ir_version", "harmful_fusions",
 )  # fmt: skip
 

@@ -93,6 +93,7 @@ KINDS: Mapping[str, Kind] = {
     "ort-cuda": _onnxruntime("onnxruntime-gpu", "CUDA"),
     "ort-tensorrt": _onnxruntime("onnxruntime-gpu", "Tensorrt"),
     "ort-coreml": _onnxruntime("onnxruntime", "CoreML"),
+    "ort-xnnpack": _onnxruntime("onnxruntime", "Xnnpack"),
     "ort-directml": _onnxruntime("onnxruntime-directml", "Dml"),
     "ort-web": Kind("onnxruntime-web", "run_web.mjs"),
     "ort-webgpu": Kind("onnxruntime-web", "run_webgpu.mjs", tools=("puppeteer-core",)),

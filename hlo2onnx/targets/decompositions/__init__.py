@@ -20,6 +20,7 @@ from hlo2onnx.targets.decompositions.integer_ops import INTEGER_OPERATORS
 from hlo2onnx.targets.decompositions.normalization import NORMALIZATIONS
 from hlo2onnx.targets.decompositions.order import BOUNDS, COMPARISONS, TOP_K
 from hlo2onnx.targets.decompositions.rounded_integers import ROUNDED_INTEGERS
+from hlo2onnx.targets.decompositions.running_sums import RUNNING_SUMS
 
 DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     ("Conv", oir.DataType.DOUBLE): decompose_conv,
@@ -28,6 +29,7 @@ DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     ("DFT", oir.DataType.FLOAT): decompose_dft,
     **{(op_type, oir.DataType.DOUBLE): decompose_function for op_type in F64_FUNCTIONS},
     **{(op_type, oir.DataType.FLOAT): decompose_function for op_type in F32_FUNCTIONS},
+    **RUNNING_SUMS,
     **BIT_OPERATORS,
     **COMPARISONS,
     **BOUNDS,

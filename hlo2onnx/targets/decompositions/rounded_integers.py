@@ -344,6 +344,15 @@ def product_of_matrices(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     return b.ReduceSum(terms, b.i64([-2]), keepdims=0)
 
 
+def product_of_integers(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """The same where the target has no MatMul that wraps around or holds the sums of integers."""
+    dtype = dtype_of(present(node.inputs)[0])
+    is_exact = all(b.supports(op_type, dtype) for op_type in ("Mul", "ReduceSum"))
+    others = b.has_f64 or any(b.supports("MatMul", t) for t in (T.INT32, T.INT64, T.UINT32))
+    is_wanted = is_rounded(b, "MatMul", dtype) or (is_exact and not others)
+    return product_of_matrices(b, node) if is_wanted else None
+
+
 _LARGEST_PRODUCT: Final = 1 << 24
 """Terms of a product of matrices that may be in memory at a time."""
 
@@ -358,7 +367,6 @@ _ORDERS = ("ArgMax", "ArgMin", "Max", "Min", "ReduceMax", "ReduceMin", "ScatterE
 _BOTH: Mapping[str, Decompose] = {
     **dict.fromkeys(_COMPARISONS, compared),
     "Div": divided,
-    "MatMul": product_of_matrices,
     "Mod": modulo,
 }
 _UNSIGNED: Mapping[str, Decompose] = {
@@ -370,6 +378,7 @@ _UNSIGNED: Mapping[str, Decompose] = {
 ROUNDED_INTEGERS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op, t): where_rounded(f) for op, f in _BOTH.items() for t in (T.INT32, T.UINT32)},
     **{(op, T.UINT32): where_rounded(f) for op, f in _UNSIGNED.items()},
+    **{("MatMul", t): product_of_integers for t in (T.INT32, T.INT64, T.UINT32)},
     ("BitShift", T.UINT32): shifted,
     ("Where", T.INT32): chosen,
     **{("Pad", dtype): padded for dtype in _WHOLE},

@@ -31,6 +31,7 @@ from hlo2onnx.targets.legalize.carriers import (
     apart_from_outputs,
     carried,
     carriers_of,
+    cast_tables,
     cast_through,
     collapse_casts,
     holds,
@@ -48,7 +49,7 @@ from hlo2onnx.targets.legalize.control_flow import (
     write_loops_as_scans,
     write_scans_as_loops,
 )
-from hlo2onnx.targets.legalize.kernels import STRUCTURAL, WIDE, Kernels, has_kernel, why_not
+from hlo2onnx.targets.legalize.kernels import STRUCTURAL, WIDE, Kernels, why_not
 from hlo2onnx.targets.legalize.opsets import first_opset, newer_decomposition, write_forms
 from hlo2onnx.targets.target import (
     OUTPUT,
@@ -130,6 +131,7 @@ def _prepare(graph: oir.Graph, builder: TargetBuilder) -> None:
     write_loops_as_scans(graph, target, builder)
     write_scans_as_loops(graph, target, builder)
     builder.made.clear()
+    cast_tables(graph, builder)
     carry_states(graph, target, builder)
     note_casts(builder.made, "values of Loop and If")
 
@@ -172,6 +174,9 @@ def _replace_node(
     newer = newer_decomposition(node, builder.opset)
     if newer is not None and _replaced(node, builder, newer):
         return True
+    may_fall = kernels.may_fall(node)
+    if may_fall and (builder.target.flags.shares_memory or not kernels.has_type(node)):
+        return _on_fallback(node, kernels)
     if fault := control_flow_fault(node, builder.target.flags):
         return _refusal(node, f"{builder.target.name} runs no {fault}", NEXT)
     if node.domain or node.op_type in STRUCTURAL or kernels.can_run(node):
@@ -183,12 +188,15 @@ def _replace_node(
         return True
     if _carry(node, kernels):
         return True
-    found: bool | Refusal = _refusal(node, *_no_kernel(node, kernels))
-    fallback = builder.target.fallback
-    if kernels.is_mixed and fallback and not has_kernel(node, builder.target, builder.opset):
-        with builder.on(fallback):
-            found = _replace_node(node, kernels, ())
-    return found
+    return _on_fallback(node, kernels) if may_fall else _refusal(node, *_no_kernel(node, kernels))
+
+
+def _on_fallback(node: oir.Node, kernels: Kernels) -> bool | Refusal:
+    """What `_replace_node` gives for the fallback of the target."""
+    fallback = kernels.builder.target.fallback
+    assert fallback is not None
+    with kernels.builder.on(fallback):
+        return _replace_node(node, kernels, ())
 
 
 def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:

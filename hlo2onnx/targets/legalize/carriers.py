@@ -10,9 +10,9 @@ import ml_dtypes
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import schema_of
-from hlo2onnx.ir.replace import can_replace, replace
+from hlo2onnx.ir.replace import can_replace, remove_unused, replace
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.ir.values import FLOATS, INTEGERS, dtype_of, present
+from hlo2onnx.ir.values import FLOATS, INTEGERS, attributes_of, const_of, dtype_of, present
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.target import MAIN_PARAMETER, main_dtype, parameter
 
@@ -191,6 +191,24 @@ def cast_through(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
         ):
             return b.cast(b.cast(present(node.inputs)[0], detour), result)
     return None
+
+
+def cast_tables(graph: oir.Graph, b: TargetBuilder) -> None:
+    """Cast(Gather(constant, i)) -> Gather(Cast(constant), i), in place, where the target has no
+    such Cast."""
+    for node in list(all_nodes(graph)):
+        gather = present(node.inputs)[0].producer() if node.op_type == "Cast" else None
+        table = const_of(gather.inputs[0]) if gather is not None and gather.inputs else None
+        if table is None or gather is None or gather.op_type != "Gather":
+            continue
+        source, result = _ends(node)
+        is_integer = {source, result} <= INTEGERS
+        if is_integer and not b.target.supports_cast(source, result, b.opset):
+            with b.before(node):
+                made = b.const(table.astype(result.numpy()))
+                axis = attributes_of(gather).get("axis", 0)
+                replace(node, [b.Gather(made, gather.inputs[1], axis=axis)])
+    remove_unused(graph)
 
 
 def _leads_through(detour: oir.DataType, source: oir.DataType, result: oir.DataType) -> bool:

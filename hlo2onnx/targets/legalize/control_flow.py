@@ -48,9 +48,11 @@ def write_scans_as_loops(graph: oir.Graph, target: Target, builder: GraphBuilder
     other axes of their outputs than the first stay; hlo2onnx makes none. For a target without Loop,
     a body reads rows in a condition that is always false.
     """
+    # Next to a device without control flow, Scans run on the fallback.
+    flags = Flags() if target.flags.shares_memory else target.flags
     for node in list(all_nodes(graph)):
-        if node.op_type == "Scan" and not node.domain and _is_wrong(node, target.flags):
-            if target.flags.no_loop and not target.flags.no_scan:
+        if node.op_type == "Scan" and not node.domain and _is_wrong(node, flags):
+            if flags.no_loop and not flags.no_scan:
                 _read_rows(node, builder)
             else:
                 _write_as_loop(node, builder)

@@ -18,6 +18,7 @@ from hlo2onnx.targets.decompositions.integer_ops import reduced_axes
 from hlo2onnx.targets.decompositions.order import is_stable_here
 from hlo2onnx.targets.decompositions.rounded_integers import RIGHT_HERE
 from hlo2onnx.targets.legalize.carriers import EXACT_IN_HALF, MOVES
+from hlo2onnx.targets.legalize.control_flow import control_flow_fault
 from hlo2onnx.targets.target import Target, main_dtype, node_key, node_pairs
 from hlo2onnx.targets.workarounds.numerics import is_filled
 
@@ -91,6 +92,19 @@ class Kernels:
             return False
         return is_right_here(node, self.facts, is_limited, target.flags)
 
+    def may_fall(self, node: oir.Node) -> bool:
+        """Whether the runtime runs a node on the target's fallback, for want of a kernel."""
+        target = self.builder.target
+        is_allowed = self.is_mixed and target.fallback is not None
+        return is_allowed and not has_kernel(node, target, self.builder.opset)
+
+    def has_type(self, node: oir.Node) -> bool:
+        """Whether the target computes in the main element type of a node, or casts it."""
+        dtype, b = main_dtype(node), self.builder
+        if dtype is None or b.supports("Identity", dtype):
+            return True
+        return b.target.supports_cast(dtype, T.INT32, b.opset)
+
     def note_ranges(self, node: oir.Node) -> None:
         """Notes the ranges of a node's integer results if the target narrows 64-bit integers.
 
@@ -132,7 +146,7 @@ def has_kernel(node: oir.Node, target: Target, opset: int) -> bool:
     """Whether the runtime has a kernel of the target for a node, right or wrong."""
     dtype, key = main_dtype(node), node_key(node)
     if node.domain or node.op_type in STRUCTURAL or dtype is None:
-        return True
+        return not control_flow_fault(node, target.flags)
     pairs = all(target.supports_pair(*pair, opset) for pair in node_pairs(node))
     return pairs and (target.supports(key, dtype, opset) or target.is_wrong(key, dtype, opset))
 

@@ -1,0 +1,1 @@
+"""What a GPU makes of the models: kernels, examples, times."""
