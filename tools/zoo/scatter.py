@@ -28,7 +28,8 @@ def picture(rows: Iterable[Result]) -> str:
     parts = [f'{head} font-family="sans-serif" fill="#6b7785">', *_axes()]
     for factor, dash in ((1, ""), (0.5, "4"), (2, "4")):
         low, high = (10.0**exponent for exponent in DECADES)
-        start, end = _at(low, low * factor), _at(high, high * factor)
+        start = _at(max(low, low / factor), max(low, low * factor))
+        end = _at(min(high, high / factor), min(high, high * factor))
         parts.append(_line(start, end, f'stroke-dasharray="{dash}"'))
     for row in rows:
         x, y = _at(row.ort, row.estimate)
