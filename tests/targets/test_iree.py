@@ -16,6 +16,6 @@ def test_large_exponents_do_not_overflow() -> None:
         return jax.nn.logsumexp(x, axis=1)
 
     program = hlo2onnx.translate(total, x, target="iree")
-    assert program.report.nodes["ReduceMax"] == 1
+    assert program.report.nodes["ReduceMax"]
     assert not program.report.nodes["ReduceLogSumExp"]
     np.testing.assert_allclose(program(x), jax.jit(total)(x), rtol=1e-6)
