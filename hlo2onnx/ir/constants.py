@@ -43,7 +43,7 @@ def attribute_of(name: str, item: Any) -> oir.Attr:
 
 # -- constants --------------------------------------------------------------------------------
 
-_SHARED_BYTES = 1 << 15
+_SHARED_BYTES = 1024
 """Constants up to this size are shared by content; larger ones by identity of their memory."""
 
 
