@@ -11,7 +11,7 @@ from hlo2onnx.ir.loop_facts import exact_trips
 from hlo2onnx.ir.op_families import LOOPS, RESHAPES
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.targets.costs import Costs
-from hlo2onnx.targets.work import elements, extents, multiplications
+from hlo2onnx.targets.work import RUNTIME_DOMAINS, elements, extents, multiplications
 
 _ABSENT = frozenset({"Constant", "Identity"})
 """Nodes that runtimes remove."""
@@ -97,7 +97,9 @@ def work_of(graph: oir.Graph, costs: Costs) -> Work:
 
 
 def _nanoseconds(node: oir.Node, costs: Costs) -> float | None:
-    """The time of what a node does for its elements; None if their number is unknown."""
+    """The time of what a node does for its elements; None if it, or their number, is unknown."""
+    if node.domain not in RUNTIME_DOMAINS:
+        return None
     if node.op_type in _VIEWS:
         return 0
     count = multiplications(node)

@@ -41,5 +41,6 @@ def _may_use_threads(node: oir.Node, costs: Costs) -> bool:
         return False
     if not node.domain and node.op_type in _LIGHT:
         return elements(node) >= costs.threaded_elements
-    count = multiplications(node) if node.op_type in _PRODUCTS else None
+    is_product = not node.domain and node.op_type in _PRODUCTS
+    count = multiplications(node) if is_product else None
     return count is None or count >= costs.threaded_products

@@ -6,6 +6,9 @@ import math
 
 import onnx_ir as oir
 
+RUNTIME_DOMAINS = frozenset({"", "com.microsoft"})
+"""Domains of operators that ONNX Runtime has itself. Others are of functions and of plug-ins."""
+
 READS_PART = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
 """The work depends on the result alone."""
 
@@ -23,7 +26,7 @@ def multiplications(node: oir.Node) -> float | None:
     Returns:
         Their number, inf if an extent is unknown; None for other operators.
     """
-    if node.op_type not in _PRODUCTS:
+    if node.op_type not in _PRODUCTS or node.domain not in RUNTIME_DOMAINS:
         return None
     values = [value for value in (*node.inputs, *node.outputs) if value is not None and value.name]
     if math.inf in map(_size, values):

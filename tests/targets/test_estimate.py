@@ -92,3 +92,15 @@ def test_the_report_says_it() -> None:
     program = hlo2onnx.translate(trips(1000), X)
     assert "call     about 1" in str(program.report)
     assert program.report.as_dict()["call_seconds"] == program.report.call_seconds
+
+
+def test_functions_of_a_model_are_no_operators_of_that_name() -> None:
+    """Their work is not known."""
+
+    @jax.jit
+    def Conv(x: jax.Array) -> jax.Array:  # noqa: N802 - the name of an operator
+        return jnp.sin(x) @ x
+
+    program = hlo2onnx.translate(lambda x: Conv(x) + Conv(2 * x), X, functions="keep")
+    assert any(node.op_type == "Conv" and node.domain for node in program.model.graph)
+    assert program.report.call_seconds is None
