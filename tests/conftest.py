@@ -13,7 +13,7 @@ from quick_sample import left_by, rest_of
 
 from hlo2onnx.verify import xla
 
-COSTLY = 4
+COSTLY = 6
 """The quick suite runs each n-th case of a test that is marked as costly."""
 
 PROGRAMS = 64

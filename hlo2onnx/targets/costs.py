@@ -222,6 +222,8 @@ class Flags:
     """TopK gives equal elements in any order, not the first one first."""
     pads_top_k: bool = False
     """TopK of floats takes elements of the largest finite magnitude for padding."""
+    rejects_unread_rows: bool = False
+    """A Conv with one window along an axis does not compile if elements or padding lie behind."""
     flushes_denormals: bool = False
     """Products with denormal floats are zero."""
     misorders_nan: bool = False

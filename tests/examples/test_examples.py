@@ -52,7 +52,7 @@ DIFFERENTIABLE = [example for example in EXAMPLES if example.gradient]
 SLOW = frozenset(
     [
         *("diffusion", "euler_2d", "gaussian_process", "navier_stokes", "sod", "sod_f64"),
-        *("kalman", "lstm"),
+        *("kalman", "lstm", "pca"),
     ]
 )
 """Their gradients take two to four seconds each. Those of kalman_smoother and gru are like the last

@@ -85,6 +85,7 @@ def test_whisper_stops() -> None:
 
 
 @FREE
+@pytest.mark.wide
 def test_vision(free: bool) -> None:
     """Two inputs, and patches in the place of tokens; other images give other tokens."""
     mask = (PROMPTS != PAD).astype(np.int32)

@@ -52,8 +52,8 @@ BASE = TABLES / "ort-cpu.json"
 KEPT = (
     "about", "com.microsoft", "costs", "default_opset", "expands_attention", "fallback",
     "folds_batch_norm", "fuses_attention", "fuses_cast_transposes", "images_only",
-    "reduces_in_f32", "rounds_half", "saturates_int8", "sequential_top_k", "shares_memory",
-    "slow_half", "slow_rnn", "slow_transposes", "slow_where", "sums_in_f64",
+    "reduces_in_f32", "rejects_unread_rows", "rounds_half", "saturates_int8", "sequential_top_k",
+    "shares_memory", "slow_half", "slow_rnn", "slow_transposes", "slow_where", "sums_in_f64",
 )  # fmt: skip
 """Keys of the table that this tool does not measure: it keeps what the file says."""
 _FLAGS = tuple(field.name for field in fields(Flags))

@@ -1,14 +1,15 @@
-"""CumSum and ScatterND that adds, for devices without them."""
+"""CumSum and scatters that combine, for devices without them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import is_static, product
+from hlo2onnx.ir.dims import at_most, is_static, product
 from hlo2onnx.ir.values import FLOATS, attributes_of, const_ints, dtype_of, present, shape_of
 from hlo2onnx.targets.builder import Decompose, TargetBuilder
 
@@ -47,8 +48,39 @@ def added_rows(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     return b.ScatterElements(x, at, new, axis=0, reduction="add")
 
 
+_MOST_PAIRS: Final = 1 << 20
+"""The most pairs of an update and a row that are compared."""
+
+
+def scattered_extreme(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """ScatterElements[max](x, i, y)[r] = the maximum of x[r] and of all y[k] with i[k] = r.
+
+    Legal for every index. NaN and the sign of zero are as in Max, as ScatterElements promises
+    nothing about them.
+    """
+    x, index, updates = present(node.inputs)
+    dtype, dims, count = dtype_of(x), shape_of(x), product(shape_of(index))
+    combine = {"max": "Max", "min": "Min"}.get(node.attributes.get_string("reduction", "none"))
+    if combine is None or len(dims) != 1 or not at_most(product((*dims, count)), _MOST_PAIRS):
+        return None
+    (rows,) = dims
+    if not isinstance(rows, int) or count == 0:
+        return None
+    from_end = b.Less(index, b.scalar_like(0, index))
+    at = b.Where(from_end, b.Add(index, b.scalar_like(rows, index)), index)
+    row = b.const(np.arange(rows, dtype=dtype_of(index).numpy())[:, None])
+    neutral = _least(dtype) if combine == "Max" else -_least(dtype) - (dtype not in FLOATS)
+    hits = b.Where(b.Equal(row, b.unsqueeze(at, [0])), updates, b.scalar(neutral, dtype))
+    return b.op(combine, x, b.op(f"Reduce{combine}", hits, b.i64([1]), keepdims=0))
+
+
+def _least(dtype: oir.DataType) -> float:
+    return -math.inf if dtype in FLOATS else int(np.iinfo(dtype.numpy()).min)
+
+
 RUNNING_SUMS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{("CumSum", dtype): running_sum for dtype in (T.INT32, T.INT64)},
+    **{("ScatterElements", dtype): scattered_extreme for dtype in (*FLOATS, T.INT32, T.INT64)},
     **{("ScatterND", dtype): added_rows for dtype in (*FLOATS, T.INT32, T.INT64)},
 }
 """The decomposition of each operator and element type."""

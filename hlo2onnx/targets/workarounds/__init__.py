@@ -32,6 +32,7 @@ from hlo2onnx.targets.workarounds.numerics import (
     center_rows,
     fill_rows,
     split_long_sum,
+    trim_rows,
 )
 from hlo2onnx.targets.workarounds.slow_kernels import (
     count_integers,
@@ -66,6 +67,7 @@ WORKAROUNDS: Sequence[Row] = (
     ("naive_variance", ("InstanceNormalization", "LayerNormalization"), center_rows),
     ("naive_sums", ("ReduceMean", "ReduceSum"), split_long_sum),
     ("pads_top_k", ("TopK",), fill_rows),
+    ("rejects_unread_rows", ("Conv",), trim_rows),
     # slow kernels
     ("sequential_top_k", ("TopK",), count_integers),
     ("slow_transposes", ("Transpose",), transpose_with_batch_last),

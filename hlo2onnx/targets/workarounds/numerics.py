@@ -1,4 +1,4 @@
-"""Sums, normalizations and TopK, for runtimes whose kernels are inexact."""
+"""Sums, normalizations, TopK and Conv, for runtimes whose kernels are inexact or fail."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ import math
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import FLOATS, dtype_of, present, rank_of, shape_of, static_shape
+from hlo2onnx.ir.values import (
+    FLOATS,
+    attributes_of,
+    dtype_of,
+    present,
+    rank_of,
+    shape_of,
+    static_shape,
+)
 from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.decompositions.convolution import pad_spatial
 from hlo2onnx.targets.decompositions.integer_ops import reduced_axes
 
 # -- float sums ------------------------------------------------------------------------------------
@@ -133,3 +142,33 @@ def is_filled(node: oir.Node) -> bool:
 
 def _axis(node: oir.Node) -> int:
     return node.attributes.get_int("axis", -1) % rank_of(node.outputs[0])
+
+
+# -- convolution -----------------------------------------------------------------------------------
+
+
+def trim_rows(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """A Conv without the padding, or the elements, behind its only window along an axis.
+
+    IREE does not compile one that has them: a network for images whose last stage, of stride 2,
+    has 2 x 2 elements and a padding of 1.
+    """
+    x, kernel, *bias = present(node.inputs)
+    shapes = [static_shape(value) for value in (x, kernel, node.outputs[0])]
+    given = attributes_of(node)
+    axes = range(rank_of(x) - 2)
+    pads = [*given["pads"]]
+    for axis in axes:
+        extent, size, count = (None if dims is None else dims[axis + 2] for dims in shapes)
+        if extent is None or size is None or count != 1:
+            continue
+        read = (size - 1) * given["dilations"][axis] + 1 - pads[axis]
+        if read > 0:
+            pads[len(axes) + axis] = read - extent
+    if pads == [*given["pads"]]:
+        return None
+    x = pad_spatial(b, x, [min(width, 0) for width in pads])
+    kept = {**given, "pads": [max(width, 0) for width in pads]}
+    types = [(dtype_of(x), shape_of(node.outputs[0]))]
+    made: oir.Value = b.op("Conv", x, kernel, *bias, types=types, **kept)
+    return made
