@@ -156,37 +156,55 @@ def test_argmax_of_a_program(dtype: type) -> None:
     np.testing.assert_array_equal(program(x), jnp.argmax(x, axis=1))
 
 
+@pytest.fixture
+def without_log(tmp_path: Path) -> Path:
+    """CUDA without Log, for which there is no detour."""
+    path = tmp_path / "ort-cuda-without-log.json"
+    path.write_text(json.dumps({"extends": "ort-cuda", "ops": {"Log": {}}}))
+    return path
+
+
 def looped(x: jax.Array) -> jax.Array:
-    """CUDA has no Sinh."""
-    return jax.lax.fori_loop(0, 3, lambda _, y: jnp.sinh(y) * 0.5, x) + jnp.sinh(x)
+    return jax.lax.fori_loop(0, 3, lambda _, y: jnp.log(y) * 0.5, x) + jnp.log(x)
 
 
-def test_mixed_placement_says_what_stays_on_the_cpu() -> None:
+def test_hyperbolic_and_inverse_functions_have_detours() -> None:
+    def functions(x: jax.Array) -> jax.Array:
+        y = jnp.sinh(x) + jnp.cosh(x) + jnp.arctan2(x, x[::-1])
+        return y + jnp.arcsin(x / 4) + jnp.arctanh(x / 4) + jnp.arccosh(x + 5)
+
     x = np.array([0.1, -2, 3], np.float32)
-    program = hlo2onnx.translate(looped, x, target="ort-cuda", without=["loop-unroll"])
-    assert program.report.fallback == {"Sinh f32": 1, "Sinh f32 in Scan": 1} or {
-        **program.report.fallback
-    } == {"Sinh f32": 1, "Sinh f32 in Loop": 1}
+    program = hlo2onnx.translate(functions, x, target="ort-cuda", placement="strict")
+    np.testing.assert_allclose(program(x), functions(jnp.array(x)), rtol=1e-6)
+
+
+def test_mixed_placement_says_what_stays_on_the_cpu(without_log: Path) -> None:
+    x = np.array([0.1, 2, 3], np.float32)
+    program = hlo2onnx.translate(looped, x, target=without_log, without=["loop-unroll"])
+    assert program.report.fallback in (
+        {"Log f32": 1, "Log f32 in Scan": 1},
+        {"Log f32": 1, "Log f32 in Loop": 1},
+    )
     (note,) = (note for note in program.report.notes if note.startswith("ort-cuda"))
     assert "nodes on the CPU 2 (1 in loops)" in note
     assert "(1 in each trip of a loop)" in note
     assert "on CPU" in str(program.report)
     assert program.verify(runtime="ort-cpu").ok
-    found = hlo2onnx.check(looped, x, target="ort-cuda", without=["loop-unroll"])
-    whys = [part.why for part in found.slow if part.what == "Sinh f32"]
+    found = hlo2onnx.check(looped, x, target=without_log, without=["loop-unroll"])
+    whys = [part.why for part in found.slow if part.what == "Log f32"]
     assert len(whys) == 2 and "in each trip of a loop" in whys[0]
     assert found.ok and note in found.notes
 
 
-def test_strict_placement_refuses_what_has_no_kernel() -> None:
+def test_strict_placement_refuses_what_has_no_kernel(without_log: Path) -> None:
     x = np.ones(3, np.float32)
-    with pytest.raises(TranslationError, match="Sinh: ort-cuda has no kernel") as raised:
-        hlo2onnx.translate(looped, x, target="ort-cuda", placement="strict")
+    with pytest.raises(TranslationError, match="Log: ort-cuda.* has no kernel") as raised:
+        hlo2onnx.translate(looped, x, target=without_log, placement="strict")
     assert "placement='mixed'" in str(raised.value)
     assert "test_cuda.py" in str(raised.value)
-    assert not hlo2onnx.check(looped, x, target="ort-cuda", placement="strict").ok
+    assert not hlo2onnx.check(looped, x, target=without_log, placement="strict").ok
     with pytest.raises(UsageError, match="placement='loose' is not one of mixed, strict"):
-        hlo2onnx.translate(looped, x, target="ort-cuda", placement="loose")
+        hlo2onnx.translate(looped, x, target=without_log, placement="loose")
 
 
 def test_a_wrong_kernel_is_no_reason_to_fall_back() -> None:

@@ -220,6 +220,29 @@ def tan_f32(b: GraphBuilder, x: oir.Value) -> oir.Value:
     return b.Where(_is_odd(b, k), b.Neg(b.Div(cos, sin)), b.Div(sin, cos))
 
 
+_ATAN = [1, -3.33329491539e-1, 1.99777106478e-1, -1.38776856032e-1, 8.05374449538e-2]
+
+
+def atan_f32(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """A polynomial of x, of pi/4 + atan((|x| - 1) / (|x| + 1)), or of pi/2 - atan(1 / |x|).  3"""
+    size, one = b.Abs(x), b.scalar_like(1, x)
+    is_near = b.LessOrEqual(size, b.scalar_like(math.sqrt(2) - 1, x))
+    is_far = b.Greater(size, b.scalar_like(math.sqrt(2) + 1, x))
+    middle = b.Div(b.Sub(size, one), b.Add(size, one))
+    r = b.Where(is_far, b.Div(b.scalar_like(-1, x), size), middle)
+    r = b.Where(is_near, x, r)
+    square = b.Mul(r, r)
+    near = b.Mul(r, polynomial(b, square, _ATAN))  # keeps the sign of zero
+    turn = b.Where(is_far, b.scalar_like(math.pi / 2, x), b.scalar_like(math.pi / 4, x))
+    return b.Where(is_near, near, b.Mul(b.Sign(x), b.Add(turn, near)))
+
+
+def asin_f32(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """atan(x / sqrt((1 - x) (1 + x))).  4"""
+    one = b.scalar_like(1, x)
+    return b.Atan(b.Div(x, b.Sqrt(b.Mul(b.Sub(one, x), b.Add(one, x)))))
+
+
 # -- tables ----------------------------------------------------------------------------------------
 
 F64_FUNCTIONS: Mapping[str, _Function] = {
@@ -236,9 +259,15 @@ F64_FUNCTIONS: Mapping[str, _Function] = {
 }
 F32_FUNCTIONS: Mapping[str, _Function] = {
     "Acos": partial(acos, atan=lambda b, x: b.Atan(x)),
+    "Acosh": acosh_f64,
+    "Asin": asin_f32,
     "Asinh": asinh_f64,
+    "Atan": atan_f32,
+    "Atanh": atanh_f64,
     "Cos": partial(sine_f32, quarters=1),
+    "Cosh": cosh_f64,
     "Sin": partial(sine_f32, quarters=0),
+    "Sinh": sinh_f64,
     "Tan": tan_f32,
 }
 """The function for each ONNX operator."""

@@ -157,15 +157,16 @@ def trim_rows(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     shapes = [static_shape(value) for value in (x, kernel, node.outputs[0])]
     given = attributes_of(node)
     axes = range(rank_of(x) - 2)
-    pads = [*given["pads"]]
+    before = [*given.get("pads", [0] * 2 * len(axes))]
+    dilations, pads = given.get("dilations", [1] * len(axes)), [*before]
     for axis in axes:
         extent, size, count = (None if dims is None else dims[axis + 2] for dims in shapes)
         if extent is None or size is None or count != 1:
             continue
-        read = (size - 1) * given["dilations"][axis] + 1 - pads[axis]
+        read = (size - 1) * dilations[axis] + 1 - pads[axis]
         if read > 0:
             pads[len(axes) + axis] = read - extent
-    if pads == [*given["pads"]]:
+    if pads == before:
         return None
     x = pad_spatial(b, x, [min(width, 0) for width in pads])
     kept = {**given, "pads": [max(width, 0) for width in pads]}
