@@ -198,7 +198,7 @@ def test_mixed_placement_says_what_stays_on_the_cpu(without_log: Path) -> None:
 
 def test_strict_placement_refuses_what_has_no_kernel(without_log: Path) -> None:
     x = np.ones(3, np.float32)
-    with pytest.raises(TranslationError, match="Log: ort-cuda.* has no kernel") as raised:
+    with pytest.raises(TranslationError, match=r"Log: ort-cuda.* has no kernel") as raised:
         hlo2onnx.translate(looped, x, target=without_log, placement="strict")
     assert "placement='mixed'" in str(raised.value)
     assert "test_cuda.py" in str(raised.value)
