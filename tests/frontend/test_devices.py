@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import device_programs
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from device_programs import PROGRAMS, mlp
+from device_programs import PROGRAMS
 from jax import lax
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
@@ -66,21 +67,29 @@ def test_the_model_is_all_devices(
     assert any(f"for {count} devices" in note for note in program.report.notes)
 
 
+def line_without_devices(count: int) -> AbstractMesh:
+    return AbstractMesh((count,), ("x",), axis_types=(AxisType.Auto,))
+
+
 def over(count: int, body: Any, *arguments: Any, **specs: Any) -> jax.stages.Lowered:
     """A program lowered for a mesh without devices: num_partitions is 1 in its module."""
-    mesh = AbstractMesh((count,), ("x",), axis_types=(AxisType.Auto,))
+    mesh = line_without_devices(count)
     specs = {"in_specs": P("x"), "out_specs": P("x"), "check_vma": False, **specs}
     return jax.jit(jax.shard_map(body, mesh=mesh, **specs)).lower(*arguments)
 
 
-def test_the_nodes_of_a_tensor_parallel_layer() -> None:
-    """They grow with the count of devices: products and sums of each."""
-    counts = {}
-    for count in (2, 4, 8):
-        run, specs, arguments = mlp(count)
-        program = translate(over(count, run, *arguments, in_specs=specs, out_specs=P()))
-        counts[count] = sum(program.report.nodes.values())
-    assert counts == {2: 8, 4: 14, 8: 26}
+NODES = {"tensor_parallel_mlp": 7, "ring_attention": 28}
+
+
+@pytest.mark.parametrize("count", [4, 8, 64])
+@pytest.mark.parametrize("name", NODES)
+def test_nodes_do_not_depend_on_the_count_of_devices(
+    monkeypatch: pytest.MonkeyPatch, name: str, count: int
+) -> None:
+    monkeypatch.setattr(device_programs, "line", line_without_devices)
+    function, arguments = PROGRAMS[name](count)
+    program = translate(function, *arguments)
+    assert sum(program.report.nodes.values()) == NODES[name]
 
 
 def test_what_is_the_same_on_all_devices_is_made_once() -> None:
@@ -91,7 +100,9 @@ def test_what_is_the_same_on_all_devices_is_made_once() -> None:
     program = translate(over(4, run, x, w, in_specs=(P("x"), P())))
     assert program.report.nodes["Sin"] == program.report.nodes["MatMul"] == 1
     (note,) = program.report.notes
-    assert re.search(r"for 4 devices.*\d ops once, and 1 for several devices \(.*multiply", note)
+    assert re.search(
+        r"for 4 devices.*: \d+ ops for all devices alike, 1 with an axis of devices$", note
+    )
     np.testing.assert_allclose(program(x, w), run(x, w), rtol=1e-6)
 
 
@@ -102,16 +113,22 @@ def psum(x: jax.Array) -> jax.Array:
     return lax.psum(x, "x")
 
 
-def test_more_devices_than_the_limit() -> None:
-    lowered = over(32, psum, jnp.ones(64), out_specs=P())
-    with pytest.raises(
-        TranslationError, match=r"32 devices, and the limit is 16: .* ops"
-    ) as caught:
+def own_trips(x: jax.Array) -> jax.Array:
+    return lax.fori_loop(0, x[0].astype(int), lambda i, y: y * 2, x)
+
+
+def test_the_limit_is_one_of_copies() -> None:
+    """An op without a form for all devices is made for each of them."""
+    x = np.arange(20, dtype=np.float32)
+    np.testing.assert_array_equal(translate(over(20, psum, x, out_specs=P()))(x), x.sum(0)[None])
+    lowered = over(20, own_trips, x)
+    reason = r"stablehlo\.while: the model would have it 20 times, .* the limit is 16"
+    with pytest.raises(TranslationError, match=reason) as caught:
         translate(lowered)
-    assert "next   pass devices=32" in str(caught.value)
-    x = np.arange(64, dtype=np.float32)
-    found = translate(lowered, devices=32)(x)
-    np.testing.assert_array_equal(found, x.reshape(32, 2).sum(0))
+    assert "next   pass devices=20" in str(caught.value)
+    program = translate(lowered, devices=20)
+    np.testing.assert_array_equal(program(x), x * 2**x)
+    assert "and 1 one device after another (stablehlo.while 1)" in program.report.notes[0]
 
 
 @pytest.mark.parametrize("devices", [0, -1, 2.5, "4", True])
