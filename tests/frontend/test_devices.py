@@ -21,14 +21,22 @@ from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 from processes import environment
 
-from hlo2onnx import TranslationError, UsageError, translate
+from hlo2onnx import LoadError, TranslationError, UsageError, translate
 
 SCRIPT = Path(__file__).parents[1] / "support" / "device_programs.py"
 Reference = Mapping[str, Any]
 
+
+def marks(count: int, partitioner: str, name: str) -> list[pytest.MarkDecorator]:
+    is_wide = count > 4 or (count, partitioner) == (2, "gspmd")
+    is_op = name.startswith("op_") and (count, partitioner) != (4, "shardy")
+    return [pytest.mark.wide] if is_wide or is_op else []
+
+
 CASES = [
-    pytest.param(count, partitioner, name, marks=[pytest.mark.wide] if count == 8 else [])
-    for count, partitioner in ((2, "shardy"), (4, "shardy"), (4, "gspmd"), (8, "shardy"))
+    pytest.param(count, partitioner, name, marks=marks(count, partitioner, name))
+    for partitioner in ("shardy", "gspmd")
+    for count in (2, 4, 8, 16)
     for name in PROGRAMS
 ]
 
@@ -54,6 +62,7 @@ def test_the_model_is_all_devices(
     references: Callable[[int, str], Reference], count: int, partitioner: str, name: str
 ) -> None:
     text, arguments, expected = references(count, partitioner)[name]
+    assert ("SPMDFullToShardShape" in text) == (partitioner == "gspmd")
     program = translate(text)
     found = program(*arguments)
     found = found if isinstance(found, tuple) else (found,)
@@ -197,6 +206,61 @@ def reduced(groups: str, attributes: str = "", replicas: int = 2, partitions: in
     body = SUM.replace("GROUPS", groups).replace("ATTRIBUTES", attributes)
     x = np.array([1, 2], np.float32)
     return translate(module(body, replicas, partitions))(x) / x
+
+
+ALONE = {
+    "send": (
+        """%t = stablehlo.create_token : !stablehlo.token
+    %s = "stablehlo.send"(%own, %t) <{channel_handle = #stablehlo.channel_handle<handle = 5,
+      type = 1>}> : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token
+    %0 = stablehlo.negate %arg0 : tensor<2xf32>""",
+        r"stablehlo\.send: it exchanges data with the host or another device",
+    ),
+    "recv": (
+        """%t = stablehlo.create_token : !stablehlo.token
+    %0, %s = "stablehlo.recv"(%t) <{channel_handle = #stablehlo.channel_handle<handle = 5,
+      type = 1>}> : (!stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)""",
+        r"stablehlo\.recv: it exchanges data with the host or another device",
+    ),
+    "pallas": (
+        """%k = stablehlo.custom_call @tpu_custom_call(%own) : (tensor<2xf32>) -> tensor<2xf32>
+    """
+        + SUM.replace("%arg0", "%k").replace("GROUPSATTRIBUTES", "> : tensor<0x0xi64>"),
+        "@tpu_custom_call: it is machine code for an accelerator",
+    ),
+}
+
+
+@pytest.mark.parametrize("replicas", [2, 32])
+@pytest.mark.parametrize("name", ALONE)
+def test_what_no_model_does(name: str, replicas: int) -> None:
+    """The reason is not the limit of copies."""
+    text, reason = ALONE[name]
+    own = """%id = stablehlo.replica_id : tensor<ui32>
+    %f = stablehlo.convert %id : (tensor<ui32>) -> tensor<f32>
+    %all = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<2xf32>
+    %own = stablehlo.add %arg0, %all : tensor<2xf32>
+    """
+    with pytest.raises(TranslationError, match=reason):
+        translate(module(own + text, replicas))
+
+
+def test_a_root_that_depends_on_inputs() -> None:
+    """StableHLO of JAX 0.10 has no such root."""
+    text = """%root = stablehlo.constant dense<1> : tensor<1xi32>
+    %0 = "stablehlo.collective_broadcast"(%arg0, %root) <{has_dynamic_root, replica_groups =
+      dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<2xf32>, tensor<1xi32>) -> tensor<2xf32>"""
+    with pytest.raises((TranslationError, LoadError), match=r"its root is known|single operand"):
+        translate(module(text, 2))
+
+
+def test_calls_that_print_are_left_out() -> None:
+    def body(x: jax.Array) -> jax.Array:
+        jax.debug.print("{}", x.sum())
+        return psum(x)
+
+    program = translate(over(20, body, jnp.ones(20), out_specs=P()))
+    assert any("jax.debug.print, are left out" in note for note in program.report.notes)
 
 
 def test_groups_of_replicas_and_of_partitions() -> None:

@@ -7,6 +7,7 @@ devices, so that this process needs one.
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -153,6 +154,33 @@ def test_numbers_of_devices_in_a_mesh() -> None:
     index[places] = np.arange(4)
     wanted = X / np.abs(X).sum() + np.repeat(index, 2)[:, None]
     np.testing.assert_allclose(translate(moved)(X), wanted, rtol=1e-6)
+
+
+PARTS = {
+    "the minor half": (", sub_axis_info = (4)2", '"x"'),
+    "the major half": (", sub_axis_info = (1)2", '"x"'),
+    "two parts": (
+        ', sub_axis_info = (4)2>, #stablehlo.axis_ref<name = "x", sub_axis_info = (1)2',
+        '"x"',
+    ),
+    "shards along a part": ("", '"x":(2)4'),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_a_mesh_axis(name: str) -> None:
+    """Groups and shards along a part of an axis of size 8, in text: JAX names whole axes."""
+    part, shards = PARTS[name]
+    text = over(8, lambda x: lax.psum(x * x, "x") * x).lower(X).as_text()
+    axes = f'[#stablehlo.axis_ref<name = "x"{part}>]'
+    groups = f"replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = {axes}>,"
+    text, count = re.subn(
+        r"replica_groups = .*?>,(?= use_global)|replica_groups = .*?xi64>,", groups, text
+    )
+    assert count == 1
+    if ":" in shards:
+        text = text.replace('[{"x"}, {}]', f"[{{{shards}}}, {{}}]").replace("<1x3x", "<2x3x")
+    assert translate(text).verify(samples=2)
 
 
 def test_shards_of_an_unknown_mesh() -> None:

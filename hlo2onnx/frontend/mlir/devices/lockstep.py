@@ -29,13 +29,14 @@ from hlo2onnx.frontend.mlir.types import shape_of
 from hlo2onnx.frontend.mlir.values import (
     MlirValue,
     defining_operation,
+    is_used,
     made,
     operands_within,
     operations_in,
     operations_of,
     returned_by,
 )
-from hlo2onnx.limitations import unsupported
+from hlo2onnx.limitations import limitation_of, unsupported
 
 Environment = dict[MlirValue, PerDevice]
 """The values of the new program on each device, by those of the old one."""
@@ -165,7 +166,10 @@ class Lockstep:
     def _each(
         self, operation: ir.Operation, known: Environment, read: Sequence[MlirValue], rows: Rows
     ) -> list[PerDevice]:
-        """The results of an op that is made once for each row."""
+        """The results of an op that is made once for each row; once if nothing reads them, as of a
+        call that prints."""
+        if not any(map(is_used, operation.results)):
+            rows = (0,) * len(rows)
         places = first_places(rows)
         self._count_copies(operation, len(places))
         found = [_copy(operation, {x: known[x].of(place) for x in read}) for place in places]
@@ -173,7 +177,7 @@ class Lockstep:
 
     def _count_copies(self, operation: ir.Operation, count: int) -> None:
         if count > max(1, self._limit):
-            raise UnsupportedOp(
+            raise limitation_of(key_of(operation)) or UnsupportedOp(
                 f"the model would have it {count} times, for one device after another, and the"
                 f" limit is {self._limit}",
                 f"pass devices={count}, or lower the function for a smaller mesh",
