@@ -96,8 +96,9 @@ def _lowered_alone(source: Source, sizes: Mapping[str, int]) -> Source | None:
     if found is None:
         return None
     signature = _static_signature(source.signature, sizes)
-    given = {"module": found.module, "function": found.function, "signature": signature}
-    return replace(source, **given, at_sizes=None)
+    return replace(
+        source, module=found.module, function=found.function, signature=signature, at_sizes=None
+    )
 
 
 def _lowered_again(source: Source, sizes: Mapping[str, int]) -> Source | None:

@@ -194,6 +194,7 @@ SUM = """%0 = "stablehlo.all_reduce"(%arg0) ({ ^bb0(%a: tensor<f32>, %b: tensor<
       %c = stablehlo.add %a, %b : tensor<f32>
       stablehlo.return %c : tensor<f32> }) {replica_groups = dense<GROUPSATTRIBUTES}
       : (tensor<2xf32>) -> tensor<2xf32>"""
+EVERY = "> : tensor<0x0xi64>"
 CHANNEL = ", channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
 
@@ -208,6 +209,12 @@ def reduced(groups: str, attributes: str = "", replicas: int = 2, partitions: in
     return translate(module(body, replicas, partitions))(x) / x
 
 
+OWN = """%id = stablehlo.replica_id : tensor<ui32>
+    %f = stablehlo.convert %id : (tensor<ui32>) -> tensor<f32>
+    %all = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<2xf32>
+    %own = stablehlo.add %arg0, %all : tensor<2xf32>
+    """
+"""A value of each replica."""
 ALONE = {
     "send": (
         """%t = stablehlo.create_token : !stablehlo.token
@@ -225,7 +232,7 @@ ALONE = {
     "pallas": (
         """%k = stablehlo.custom_call @tpu_custom_call(%own) : (tensor<2xf32>) -> tensor<2xf32>
     """
-        + SUM.replace("%arg0", "%k").replace("GROUPSATTRIBUTES", "> : tensor<0x0xi64>"),
+        + SUM.replace("%arg0", "%k").replace("GROUPSATTRIBUTES", EVERY),
         "@tpu_custom_call: it is machine code for an accelerator",
     ),
 }
@@ -236,13 +243,31 @@ ALONE = {
 def test_what_no_model_does(name: str, replicas: int) -> None:
     """The reason is not the limit of copies."""
     text, reason = ALONE[name]
-    own = """%id = stablehlo.replica_id : tensor<ui32>
-    %f = stablehlo.convert %id : (tensor<ui32>) -> tensor<f32>
-    %all = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<2xf32>
-    %own = stablehlo.add %arg0, %all : tensor<2xf32>
-    """
     with pytest.raises(TranslationError, match=reason):
-        translate(module(own + text, replicas))
+        translate(module(OWN + text, replicas))
+
+
+def test_a_function_that_calls_itself() -> None:
+    text = "%s = stablehlo.replica_id : tensor<ui32>\n    %0 = func.call @main(%arg0)"
+    with pytest.raises(TranslationError, match=r"func\.call: the function calls itself"):
+        translate(module(text + " : (tensor<2xf32>) -> tensor<2xf32>", 2))
+
+
+def test_the_last_axis_is_sorted() -> None:
+    """Without `dimension`, which JAX always gives."""
+    text = (
+        OWN
+        + """%0 = "stablehlo.sort"(%own) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %c = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1> }) DIMENSION : (tensor<2xf32>) -> tensor<2xf32>
+    """
+    )
+    total = SUM.replace("%0", "%sum").replace("%arg0", "%s").replace("GROUPSATTRIBUTES", EVERY)
+    text = text.replace("%0", "%s") + total + "\n    %0 = stablehlo.negate %sum : tensor<2xf32>"
+    x = np.array([2, 1], np.float32)
+    for given in ("", "{dimension = -1 : i64}"):
+        found = translate(module(text.replace("DIMENSION", given), 2))(x)
+        np.testing.assert_array_equal(found, [-3, -5])
 
 
 def test_a_root_that_depends_on_inputs() -> None:

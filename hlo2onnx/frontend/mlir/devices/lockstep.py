@@ -84,6 +84,7 @@ class Lockstep:
         self._functions = functions_of(module)
         self._devices = devices
         self._limit = limit
+        self._entered: list[str] = []
         self._running = list(range(devices.count))
         self._reached: dict[tuple[str, frozenset[str]], bool] = {}
 
@@ -129,8 +130,7 @@ class Lockstep:
         if max(rows) == 0 and not self.reaches(operation, APART):
             return self._each(operation, known, read, rows)
         if key == "func.call" or (key in CALLEES and self.reaches(operation, APART)):
-            (block,) = self._functions[text_of(operation, CALLEES[key])].regions[0]
-            return self.block(block, dict(zip(block.arguments, operands, strict=True)))
+            return self._called(text_of(operation, CALLEES[key]), operands)
         if key == "stablehlo.while":
             return self._loop(operation, known)
         if key in ("stablehlo.case", "stablehlo.if"):
@@ -147,6 +147,16 @@ class Lockstep:
                 self.stacked.add(operation)
                 return [stacked(x, rows) for x in found]
         return self._each(operation, known, read, rows)
+
+    def _called(self, symbol: str, operands: Sequence[PerDevice]) -> list[PerDevice]:
+        """The results of a function."""
+        if symbol in self._entered:
+            raise UnsupportedOp("the function calls itself")
+        (block,) = self._functions[symbol].regions[0]
+        self._entered.append(symbol)
+        results = self.block(block, dict(zip(block.arguments, operands, strict=True)))
+        self._entered.remove(symbol)
+        return results
 
     def _numbers(self, operation: ir.Operation) -> PerDevice:
         """The number of each device."""

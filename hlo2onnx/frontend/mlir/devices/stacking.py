@@ -143,7 +143,14 @@ _FORMS: Mapping[str, _Form] = {
     "broadcast_in_dim": _Form(axes={"broadcast_dimensions": (0,)}),
     "cholesky": _Form(),
     "concatenate": _Form(axes={"dimension": ()}, is_all=True),
-    "dynamic_broadcast_in_dim": _Form(axes={"broadcast_dimensions": (0,)}, vectors={0: (None,)}),
+    "dynamic_broadcast_in_dim": _Form(
+        axes={
+            "broadcast_dimensions": (0,),
+            "known_expanding_dimensions": (),
+            "known_nonexpanding_dimensions": (),
+        },
+        vectors={0: (None,)},
+    ),
     "dynamic_pad": _Form(vectors={1: (0,), 2: (0,), 3: (0,)}),
     "dynamic_reshape": _Form(vectors={0: (None,)}),
     "fft": _Form(),
@@ -176,13 +183,18 @@ def _shifted(
     count, own = _count(rows), len(operands) if form.is_all else len(operation.results)
     if not _is_shared(*operands[own:]):
         return None
-    changed = {}
-    for name, first in form.axes.items():
-        value = to_python(operation.attributes[name])
-        is_list = isinstance(value, tuple)
-        changed[name] = i64s([*first, *(x + 1 for x in value)]) if is_list else i64(value + 1)
-    for name in form.heads.keys() & set(keys_of(operation.attributes)):
-        head, value = form.heads[name], to_python(operation.attributes[name])
+    changed, given = (
+        {},
+        {name: operation.attributes[name] for name in keys_of(operation.attributes)},
+    )
+    for name in form.axes.keys() & given.keys():
+        value = to_python(given[name])
+        if isinstance(value, tuple):
+            changed[name] = i64s([*form.axes[name], *_moved(value)])
+        else:
+            changed[name] = i64(value + (value >= 0))  # -1 is the last axis
+    for name in form.heads.keys() & given.keys():
+        head, value = form.heads[name], to_python(given[name])
         if isinstance(value, np.ndarray):  # pairs, as of paddings
             changed[name] = ir.DenseElementsAttr.get(np.insert(value, 0, head or 0, axis=0))
         else:
