@@ -270,6 +270,21 @@ def test_the_last_axis_is_sorted() -> None:
         np.testing.assert_array_equal(found, [-3, -5])
 
 
+def test_a_region_that_reads_a_value_per_device() -> None:
+    """Replica 0 sorts in rising order."""
+    text = """%zero = stablehlo.constant dense<0> : tensor<ui32>
+    %first = stablehlo.compare EQ, %id, %zero : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+    %s = "stablehlo.sort"(%own) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %less = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %more = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %c = stablehlo.select %first, %less, %more : tensor<i1>, tensor<i1>
+      stablehlo.return %c : tensor<i1> }) : (tensor<2xf32>) -> tensor<2xf32>
+    """
+    total = SUM.replace("%arg0", "%s").replace("GROUPSATTRIBUTES", EVERY)
+    found = translate(module(OWN + text + total, 2))(np.array([2, 1], np.float32))
+    np.testing.assert_array_equal(found, [1 + 3, 2 + 2])
+
+
 def test_a_root_that_depends_on_inputs() -> None:
     """StableHLO of JAX 0.10 has no such root."""
     text = """%root = stablehlo.constant dense<1> : tensor<1xi32>

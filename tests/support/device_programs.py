@@ -93,7 +93,7 @@ SIMPLE: dict[str, tuple[Any, Any]] = {
     "axis_index": (lambda n, x: x + lax.axis_index("x").astype(jnp.float32), P("x")),
     "own_row": (lambda n, x: x[lax.axis_index("x") % 2][None] * 2, P("x")),
     "psum_scatter": (
-        lambda n, x: lax.psum_scatter(jnp.tile(x, (n, 1)), "x", tiled=True),
+        lambda n, x: lax.psum_scatter(jnp.arange(2.0 * n)[:, None] * x[0], "x", tiled=True),
         P("x"),
     ),
     "psum_scatter_untiled": (
@@ -107,7 +107,7 @@ SIMPLE: dict[str, tuple[Any, Any]] = {
         P("x"),
     ),
     "all_to_all": (
-        lambda n, x: lax.all_to_all(jnp.tile(x, (n, 1)), "x", 0, 1, tiled=True),
+        lambda n, x: lax.all_to_all(jnp.arange(2.0 * n)[:, None] * x[0], "x", 0, 1, tiled=True),
         P("x"),
     ),
     "all_to_all_untiled": (lambda n, x: lax.all_to_all(jnp.stack([x] * n), "x", 0, 2), P("x")),
@@ -167,6 +167,10 @@ SIMPLE: dict[str, tuple[Any, Any]] = {
     ),
     "sum_in_a_scan": (
         lambda n, x: lax.scan(lambda c, row: (c + lax.psum(row, "x"), c * row), jnp.zeros(6), x)[1],
+        P("x"),
+    ),
+    "index_in_a_loop": (
+        lambda n, x: lax.fori_loop(0, 3, lambda i, s: s * 2 + lax.axis_index("x"), 1) * x,
         P("x"),
     ),
     "ring_of_sums": (
@@ -378,15 +382,18 @@ def two_axes(n: int) -> Any:
     return run_, (values(4, 8),)
 
 
-@program
-def data_and_tensor_parallel(n: int) -> Any:
+def data_and_tensor_parallel(n: int, data: str, model: str) -> Any:
     """The rows of one operand are independent of those of the other one."""
 
     def run(x: Any, w: Any) -> Any:
-        return lax.psum(jnp.tanh(x @ w).sum(1, keepdims=True), "y") + jnp.sin(x)
+        return lax.psum(jnp.tanh(x @ w).sum(1, keepdims=True), model) + jnp.sin(x)
 
-    run_ = over(square(n), run, (P("x"), P(None, "y")), P("x"), check_vma=False)
-    return run_, (values(4, 3), values(3, 8, seed=1))
+    run_ = over(square(n), run, (P(data), P(None, model)), P(data), check_vma=False)
+    return run_, (values(2 * n, 3), values(3, 2 * n, seed=1))
+
+
+PROGRAMS["data_before_tensor_parallel"] = lambda n: data_and_tensor_parallel(n, "x", "y")
+PROGRAMS["tensor_before_data_parallel"] = lambda n: data_and_tensor_parallel(n, "y", "x")
 
 
 @program

@@ -27,7 +27,7 @@ from hlo2onnx.frontend.mlir.devices.tensors import (
     tensor,
 )
 from hlo2onnx.frontend.mlir.types import element_type, shape_of
-from hlo2onnx.frontend.mlir.values import MlirValue, made, operations_in
+from hlo2onnx.frontend.mlir.values import MlirValue, operations_in
 from hlo2onnx.limitations import unsupported
 
 
@@ -90,16 +90,10 @@ def _exchanged(operation: ir.Operation, x: PerDevice, groups: Sequence[Sequence[
 def _all_reduce(operation: ir.Operation, x: MlirValue, groups: int) -> MlirValue:
     """The sum, maximum or the like over each group: a row for each."""
     (block,) = operation.regions[0].blocks
-    kind, narrow = _computation(block), x.type
-    if element_type(narrow) == "bf16":  # XLA on the CPU rounds only the result
-        wide = tensor(shape_of(narrow), ir.RankedTensorType.get([], ir.F32Type.get()))
-        x = made("convert", wide, x)
-    if kind in _STARTS and element_type(narrow) != "f16":  # of which XLA rounds each sum
-        found = _reduced(kind, x, groups)
-    else:
-        found = _in_turn(block, x, groups)
-    wanted = tensor(shape_of(found.type), narrow)
-    return found if found.type == wanted else made("convert", wanted, found)
+    kind = _computation(block)
+    if kind in _STARTS and element_type(x.type) != "f16":  # of which XLA rounds each sum
+        return _reduced(kind, x, groups)
+    return _in_turn(block, x, groups)
 
 
 def _computation(block: ir.Block) -> str:

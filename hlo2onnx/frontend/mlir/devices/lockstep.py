@@ -187,7 +187,7 @@ class Lockstep:
 
     def _count_copies(self, operation: ir.Operation, count: int) -> None:
         if count > max(1, self._limit):
-            raise limitation_of(key_of(operation)) or UnsupportedOp(
+            raise limitation_of(key_of(operation), always=True) or UnsupportedOp(
                 f"the model would have it {count} times, for one device after another, and the"
                 f" limit is {self._limit}",
                 f"pass devices={count}, or lower the function for a smaller mesh",
