@@ -154,7 +154,7 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
             `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered, and over the
             built-in ones.
         denormals: "keep" or "flush": see `hlo2onnx.options.Options.denormals`.
-        devices: Limit of the devices of a program that exchange data: see docs/devices.md.
+        devices: Limit of the copies of an op in programs for several devices: docs/devices.md.
         metadata: Texts to put into the metadata of the model, by key. Keys that begin with
             "hlo2onnx." are refused.
         dynamic: Dimensions that stay free, by the name or position of a function's argument.

@@ -204,14 +204,17 @@ def unsupported(name: str, detail: str = "") -> UnsupportedOp:
     return UnsupportedOp(why, limitation.advice)
 
 
-def limitation_of(op: str, scope: str = "") -> UnsupportedOp | None:
+def limitation_of(op: str, scope: str = "", *, always: bool = False) -> UnsupportedOp | None:
     """The error for an op without a handler, if a limitation names the op; else None.
 
     Args:
         op: Name of the op.
         scope: Its name in JAX, if it has one.
+        always: Whether only limitations count that hold for every such op.
     """
     for name, limitation in LIMITATIONS.items():
+        if always and limitation.condition != ALWAYS:
+            continue
         if op in limitation.ops and limitation.scope in scope:
             return unsupported(name)
     return None

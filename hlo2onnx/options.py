@@ -90,8 +90,8 @@ class Options:
             that `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
         denormals: Denormal floats in calls of the program. "keep": ONNX Runtime computes with
             them. "flush": it treats them as zeros, as XLA does on the CPU. The model is the same.
-        devices: Limit of the devices of a program that exchange data. The model computes what all
-            of them compute, so that it grows with their count. See docs/devices.md.
+        devices: In programs for several devices, limit of the copies of an op that does not compute
+            the values of all devices at once. See docs/devices.md.
         metadata: Texts of the user in the metadata of the model, by key.
         dynamic, constraints, specialize, bind, inputs_as_nchw, outputs_as_nchw, input_names,
             output_names: Options of the loading. See `hlo2onnx.translate`.

@@ -222,7 +222,7 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         type=int,
         default=Options.devices,
         metavar="N",
-        help=f"limit of devices of programs for several ones (default: {Options.devices})",
+        help=f"limit of copies of an op for several devices (default: {Options.devices})",
     )
     add(
         "--target",

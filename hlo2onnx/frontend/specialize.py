@@ -14,6 +14,7 @@ from hlo2onnx.errors import OtherResultsError, UsageError
 from hlo2onnx.frontend.mlir.callbacks import has_callbacks
 from hlo2onnx.frontend.mlir.constants import densify
 from hlo2onnx.frontend.mlir.context import clone_module, parse_module
+from hlo2onnx.frontend.mlir.devices import devices_of
 from hlo2onnx.frontend.mlir.functions import function_type, make_main, specialize
 from hlo2onnx.frontend.mlir.passes import refined
 from hlo2onnx.frontend.mlir.types import element_type, numpy_type
@@ -43,6 +44,9 @@ def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
             admit these sizes.
     """
     _check_sizes(symbols_of(source.signature), sizes)
+    alone = _lowered_alone(source, sizes)
+    if alone is not None:
+        return alone
     module = clone_module(source.module)
     densify(module)
     make_main(module, source.function)
@@ -78,19 +82,23 @@ def _static_signature(signature: Signature, sizes: Mapping[str, int]) -> Signatu
     )
 
 
-def lowered_alone(source: Source, sizes: Mapping[str, int]) -> Source | None:
-    """The function of a program, lowered again for sizes that its own module does not take: MLIR
-    infers no shapes within the parts of a program that run on each device.
+def _lowered_alone(source: Source, sizes: Mapping[str, int]) -> Source | None:
+    """The function of a program for several devices, lowered again: MLIR infers no shapes within
+    the parts of a program that run on each device.
 
     Returns:
-        The program with static shapes; None if the function is not known or does not take the
-        sizes.
+        The program with static shapes; None if it is for one device, or if its function is not
+        known or does not take the sizes.
     """
+    if devices_of(source.module.operation, source.function) is None:
+        return None
     found = _lowered_again(source, sizes)
     if found is None:
         return None
     signature = _static_signature(source.signature, sizes)
-    return replace(source, module=found.module, signature=signature, at_sizes=None)
+    return replace(
+        source, module=found.module, function=found.function, signature=signature, at_sizes=None
+    )
 
 
 def _lowered_again(source: Source, sizes: Mapping[str, int]) -> Source | None:

@@ -21,7 +21,7 @@ from hlo2onnx.frontend.mlir.shardings import replicate
 from hlo2onnx.frontend.mlir.types import numpy_type
 from hlo2onnx.frontend.mlir.values import module_bytecode, operations_of
 from hlo2onnx.frontend.source import Source, find_function
-from hlo2onnx.frontend.specialize import lowered_alone, lowered_at, specialized, symbols_of
+from hlo2onnx.frontend.specialize import lowered_at, specialized, symbols_of
 from hlo2onnx.runtime.calling import extents_of
 from hlo2onnx.verify.budget import Budget
 from hlo2onnx.verify.compare import compare
@@ -83,11 +83,9 @@ class Reference:
         shapes = tuple(array.shape for array in arrays) if self._is_dynamic else ()
         if shapes not in self._programs:
             sizes = extents_of(self._source.signature, arrays)
-            static = lowered_alone(self._source, sizes) if self._is_of_several else None
-            if static is None:
-                static = self._specialized(sizes)
-                if self._lowers_again:
-                    static = lowered_at(self._source, static, sizes) or static
+            static = self._specialized(sizes)
+            if self._lowers_again and not self._is_of_several:
+                static = lowered_at(self._source, static, sizes) or static
             self._programs[shapes] = self._static(static)
         return self._programs[shapes]
 

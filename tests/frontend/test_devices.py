@@ -10,24 +10,33 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import device_programs
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from device_programs import PROGRAMS, mlp
+from device_programs import PROGRAMS
 from jax import lax
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 from processes import environment
 
-from hlo2onnx import TranslationError, UsageError, translate
+from hlo2onnx import LoadError, TranslationError, UsageError, translate
 
 SCRIPT = Path(__file__).parents[1] / "support" / "device_programs.py"
 Reference = Mapping[str, Any]
 
+
+def marks(count: int, partitioner: str, name: str) -> list[pytest.MarkDecorator]:
+    is_wide = count > 4 or (count, partitioner) == (2, "gspmd")
+    is_op = name.startswith("op_") and (count, partitioner) != (4, "shardy")
+    return [pytest.mark.wide] if is_wide or is_op else []
+
+
 CASES = [
-    pytest.param(count, partitioner, name, marks=[pytest.mark.wide] if count == 8 else [])
-    for count, partitioner in ((2, "shardy"), (4, "shardy"), (4, "gspmd"), (8, "shardy"))
+    pytest.param(count, partitioner, name, marks=marks(count, partitioner, name))
+    for partitioner in ("shardy", "gspmd")
+    for count in (2, 4, 8, 16)
     for name in PROGRAMS
 ]
 
@@ -53,6 +62,7 @@ def test_the_model_is_all_devices(
     references: Callable[[int, str], Reference], count: int, partitioner: str, name: str
 ) -> None:
     text, arguments, expected = references(count, partitioner)[name]
+    assert ("SPMDFullToShardShape" in text) == (partitioner == "gspmd")
     program = translate(text)
     found = program(*arguments)
     found = found if isinstance(found, tuple) else (found,)
@@ -66,21 +76,29 @@ def test_the_model_is_all_devices(
     assert any(f"for {count} devices" in note for note in program.report.notes)
 
 
+def line_without_devices(count: int) -> AbstractMesh:
+    return AbstractMesh((count,), ("x",), axis_types=(AxisType.Auto,))
+
+
 def over(count: int, body: Any, *arguments: Any, **specs: Any) -> jax.stages.Lowered:
     """A program lowered for a mesh without devices: num_partitions is 1 in its module."""
-    mesh = AbstractMesh((count,), ("x",), axis_types=(AxisType.Auto,))
+    mesh = line_without_devices(count)
     specs = {"in_specs": P("x"), "out_specs": P("x"), "check_vma": False, **specs}
     return jax.jit(jax.shard_map(body, mesh=mesh, **specs)).lower(*arguments)
 
 
-def test_the_nodes_of_a_tensor_parallel_layer() -> None:
-    """They grow with the count of devices: products and sums of each."""
-    counts = {}
-    for count in (2, 4, 8):
-        run, specs, arguments = mlp(count)
-        program = translate(over(count, run, *arguments, in_specs=specs, out_specs=P()))
-        counts[count] = sum(program.report.nodes.values())
-    assert counts == {2: 8, 4: 14, 8: 26}
+NODES = {"tensor_parallel_mlp": 7, "ring_attention": 28}
+
+
+@pytest.mark.parametrize("count", [4, 8, 64])
+@pytest.mark.parametrize("name", NODES)
+def test_nodes_do_not_depend_on_the_count_of_devices(
+    monkeypatch: pytest.MonkeyPatch, name: str, count: int
+) -> None:
+    monkeypatch.setattr(device_programs, "line", line_without_devices)
+    function, arguments = PROGRAMS[name](count)
+    program = translate(function, *arguments)
+    assert sum(program.report.nodes.values()) == NODES[name]
 
 
 def test_what_is_the_same_on_all_devices_is_made_once() -> None:
@@ -91,7 +109,9 @@ def test_what_is_the_same_on_all_devices_is_made_once() -> None:
     program = translate(over(4, run, x, w, in_specs=(P("x"), P())))
     assert program.report.nodes["Sin"] == program.report.nodes["MatMul"] == 1
     (note,) = program.report.notes
-    assert re.search(r"for 4 devices.*\d ops once, and 1 for several devices \(.*multiply", note)
+    assert re.search(
+        r"for 4 devices.*: \d+ ops for all devices alike, 1 with an axis of devices$", note
+    )
     np.testing.assert_allclose(program(x, w), run(x, w), rtol=1e-6)
 
 
@@ -102,16 +122,22 @@ def psum(x: jax.Array) -> jax.Array:
     return lax.psum(x, "x")
 
 
-def test_more_devices_than_the_limit() -> None:
-    lowered = over(32, psum, jnp.ones(64), out_specs=P())
-    with pytest.raises(
-        TranslationError, match=r"32 devices, and the limit is 16: .* ops"
-    ) as caught:
+def own_trips(x: jax.Array) -> jax.Array:
+    return lax.fori_loop(0, x[0].astype(int), lambda i, y: y * 2, x)
+
+
+def test_the_limit_is_one_of_copies() -> None:
+    """An op without a form for all devices is made for each of them."""
+    x = np.arange(20, dtype=np.float32)
+    np.testing.assert_array_equal(translate(over(20, psum, x, out_specs=P()))(x), x.sum(0)[None])
+    lowered = over(20, own_trips, x)
+    reason = r"stablehlo\.while: the model would have it 20 times, .* the limit is 16"
+    with pytest.raises(TranslationError, match=reason) as caught:
         translate(lowered)
-    assert "next   pass devices=32" in str(caught.value)
-    x = np.arange(64, dtype=np.float32)
-    found = translate(lowered, devices=32)(x)
-    np.testing.assert_array_equal(found, x.reshape(32, 2).sum(0))
+    assert "next   pass devices=20" in str(caught.value)
+    program = translate(lowered, devices=20)
+    np.testing.assert_array_equal(program(x), x * 2**x)
+    assert "and 1 one device after another (stablehlo.while 1)" in program.report.notes[0]
 
 
 @pytest.mark.parametrize("devices", [0, -1, 2.5, "4", True])
@@ -168,6 +194,7 @@ SUM = """%0 = "stablehlo.all_reduce"(%arg0) ({ ^bb0(%a: tensor<f32>, %b: tensor<
       %c = stablehlo.add %a, %b : tensor<f32>
       stablehlo.return %c : tensor<f32> }) {replica_groups = dense<GROUPSATTRIBUTES}
       : (tensor<2xf32>) -> tensor<2xf32>"""
+EVERY = "> : tensor<0x0xi64>"
 CHANNEL = ", channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
 
@@ -180,6 +207,100 @@ def reduced(groups: str, attributes: str = "", replicas: int = 2, partitions: in
     body = SUM.replace("GROUPS", groups).replace("ATTRIBUTES", attributes)
     x = np.array([1, 2], np.float32)
     return translate(module(body, replicas, partitions))(x) / x
+
+
+OWN = """%id = stablehlo.replica_id : tensor<ui32>
+    %f = stablehlo.convert %id : (tensor<ui32>) -> tensor<f32>
+    %all = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<2xf32>
+    %own = stablehlo.add %arg0, %all : tensor<2xf32>
+    """
+"""A value of each replica."""
+ALONE = {
+    "send": (
+        """%t = stablehlo.create_token : !stablehlo.token
+    %s = "stablehlo.send"(%own, %t) <{channel_handle = #stablehlo.channel_handle<handle = 5,
+      type = 1>}> : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token
+    %0 = stablehlo.negate %arg0 : tensor<2xf32>""",
+        r"stablehlo\.send: it exchanges data with the host or another device",
+    ),
+    "recv": (
+        """%t = stablehlo.create_token : !stablehlo.token
+    %0, %s = "stablehlo.recv"(%t) <{channel_handle = #stablehlo.channel_handle<handle = 5,
+      type = 1>}> : (!stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)""",
+        r"stablehlo\.recv: it exchanges data with the host or another device",
+    ),
+    "pallas": (
+        """%k = stablehlo.custom_call @tpu_custom_call(%own) : (tensor<2xf32>) -> tensor<2xf32>
+    """
+        + SUM.replace("%arg0", "%k").replace("GROUPSATTRIBUTES", EVERY),
+        "@tpu_custom_call: it is machine code for an accelerator",
+    ),
+}
+
+
+@pytest.mark.parametrize("replicas", [2, 32])
+@pytest.mark.parametrize("name", ALONE)
+def test_what_no_model_does(name: str, replicas: int) -> None:
+    """The reason is not the limit of copies."""
+    text, reason = ALONE[name]
+    with pytest.raises(TranslationError, match=reason):
+        translate(module(OWN + text, replicas))
+
+
+def test_a_function_that_calls_itself() -> None:
+    text = "%s = stablehlo.replica_id : tensor<ui32>\n    %0 = func.call @main(%arg0)"
+    with pytest.raises(TranslationError, match=r"func\.call: the function calls itself"):
+        translate(module(text + " : (tensor<2xf32>) -> tensor<2xf32>", 2))
+
+
+def test_the_last_axis_is_sorted() -> None:
+    """Without `dimension`, which JAX always gives."""
+    text = (
+        OWN
+        + """%0 = "stablehlo.sort"(%own) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %c = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1> }) DIMENSION : (tensor<2xf32>) -> tensor<2xf32>
+    """
+    )
+    total = SUM.replace("%0", "%sum").replace("%arg0", "%s").replace("GROUPSATTRIBUTES", EVERY)
+    text = text.replace("%0", "%s") + total + "\n    %0 = stablehlo.negate %sum : tensor<2xf32>"
+    x = np.array([2, 1], np.float32)
+    for given in ("", "{dimension = -1 : i64}"):
+        found = translate(module(text.replace("DIMENSION", given), 2))(x)
+        np.testing.assert_array_equal(found, [-3, -5])
+
+
+def test_a_region_that_reads_a_value_per_device() -> None:
+    """Replica 0 sorts in rising order."""
+    text = """%zero = stablehlo.constant dense<0> : tensor<ui32>
+    %first = stablehlo.compare EQ, %id, %zero : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+    %s = "stablehlo.sort"(%own) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %less = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %more = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %c = stablehlo.select %first, %less, %more : tensor<i1>, tensor<i1>
+      stablehlo.return %c : tensor<i1> }) : (tensor<2xf32>) -> tensor<2xf32>
+    """
+    total = SUM.replace("%arg0", "%s").replace("GROUPSATTRIBUTES", EVERY)
+    found = translate(module(OWN + text + total, 2))(np.array([2, 1], np.float32))
+    np.testing.assert_array_equal(found, [1 + 3, 2 + 2])
+
+
+def test_a_root_that_depends_on_inputs() -> None:
+    """StableHLO of JAX 0.10 has no such root."""
+    text = """%root = stablehlo.constant dense<1> : tensor<1xi32>
+    %0 = "stablehlo.collective_broadcast"(%arg0, %root) <{has_dynamic_root, replica_groups =
+      dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<2xf32>, tensor<1xi32>) -> tensor<2xf32>"""
+    with pytest.raises((TranslationError, LoadError), match=r"its root is known|single operand"):
+        translate(module(text, 2))
+
+
+def test_calls_that_print_are_left_out() -> None:
+    def body(x: jax.Array) -> jax.Array:
+        jax.debug.print("{}", x.sum())
+        return psum(x)
+
+    program = translate(over(20, body, jnp.ones(20), out_specs=P()))
+    assert any("jax.debug.print, are left out" in note for note in program.report.notes)
 
 
 def test_groups_of_replicas_and_of_partitions() -> None:

@@ -7,6 +7,7 @@ devices, so that this process needs one.
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -97,6 +98,7 @@ def test_weights_are_bound() -> None:
 
 # -- free sizes -----------------------------------------------------------------------------------
 
+W = np.arange(6, dtype=np.float32).reshape(3, 2)
 SPLIT: dict[str, tuple[Any, Any, str]] = {
     "the axis of the shards": (normalized, P("x"), "4*b, 3"),
     "another axis": (normalized, P(None, "x"), "b, 8"),
@@ -111,7 +113,49 @@ SPLIT: dict[str, tuple[Any, Any, str]] = {
         P("x"),
         "4*b, 4",
     ),
+    "in groups": (
+        lambda x: lax.psum(x, "x", axis_index_groups=[[0, 2], [1, 3]]) * x.sum(),
+        P("x"),
+        "4*b, 3",
+    ),
+    "exchanged": (
+        lambda x: lax.all_to_all(jnp.tile(x, (1, 4)), "x", 1, 0, tiled=True)[: x.shape[0]],
+        P("x"),
+        "4*b, 3",
+    ),
+    "products": (lambda x: (x @ x.T) @ (x @ jnp.ones((3, 5))), P("x"), "4*b, 3"),
+    "joins": (
+        lambda x: (
+            jnp.concatenate([x, jnp.ones_like(x)], 1)[:, 1:4] + jnp.pad(x, ((0, 0), (1, 0)))[:, 1:]
+        ),
+        P("x"),
+        "4*b, 3",
+    ),
+    "slices of rows": (
+        lambda x: jnp.pad(x, ((1, 1), (0, 0)))[1:-1] * x[:1] + x[::-1],
+        P("x"),
+        "4*b, 3",
+    ),
+    "sorted": (lambda x: jnp.sort(x, 0) + jnp.cumsum(x, 1) + x.shape[0], P("x"), "4*b, 3"),
+    "places": (
+        lambda x: (
+            jnp.take_along_axis(x, jnp.argsort(x, 1), 1) + x[:, lax.axis_index("x") % 3][:, None]
+        ),
+        P("x"),
+        "4*b, 3",
+    ),
+    "kernels": (
+        lambda x: lax.conv_general_dilated(x[:, None], jnp.ones((2, 1, 2)), (1,), "SAME").sum(1),
+        P("x"),
+        "4*b, 3",
+    ),
+    "in a loop": (
+        lambda x: lax.fori_loop(0, 4, lambda i, s: lax.ppermute(s, "x", RING) * x + i, x),
+        P("x"),
+        "4*b, 3",
+    ),
 }
+RING = [(0, 1), (1, 2), (2, 3), (3, 0)]
 
 
 @pytest.mark.parametrize("name", SPLIT)
@@ -123,6 +167,21 @@ def test_free_sizes(name: str) -> None:
     assert str(output.shape[0]) == shape.partition(",")[0]
     found = program.verify(samples=2, sizes=[{"b": 3}, {"b": 1}])
     assert found, found
+
+
+def test_sizes_are_fixed() -> None:
+    """The function is lowered again: MLIR infers no shapes within shard_map."""
+    program = translate(over(4, normalized), "4*b, 3", specialize={"b": 2})
+    (given,) = program.model.graph.inputs
+    assert list(given.shape or ()) == [8, 3]
+    np.testing.assert_allclose(program(X), expected(X, 4), rtol=1e-6)
+    assert program.verify(samples=2)
+
+
+def test_sizes_are_fixed_and_weights_bound() -> None:
+    function = over(4, lambda x, w: x @ w, in_specs=(P("x"), P()))
+    program = translate(function, "4*b, 3", W, bind="w", specialize={"b": 2})
+    np.testing.assert_allclose(program(X), X @ W, rtol=1e-5)
 
 
 def test_a_free_size_that_may_not_be_cut() -> None:
@@ -153,6 +212,33 @@ def test_numbers_of_devices_in_a_mesh() -> None:
     index[places] = np.arange(4)
     wanted = X / np.abs(X).sum() + np.repeat(index, 2)[:, None]
     np.testing.assert_allclose(translate(moved)(X), wanted, rtol=1e-6)
+
+
+PARTS = {
+    "the minor half": (", sub_axis_info = (4)2", '"x"'),
+    "the major half": (", sub_axis_info = (1)2", '"x"'),
+    "two parts": (
+        ', sub_axis_info = (4)2>, #stablehlo.axis_ref<name = "x", sub_axis_info = (1)2',
+        '"x"',
+    ),
+    "shards along a part": ("", '"x":(2)4'),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_a_mesh_axis(name: str) -> None:
+    """Groups and shards along a part of an axis of size 8, in text: JAX names whole axes."""
+    part, shards = PARTS[name]
+    text = over(8, lambda x: lax.psum(x * x, "x") * x).lower(X).as_text()
+    axes = f'[#stablehlo.axis_ref<name = "x"{part}>]'
+    groups = f"replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = {axes}>,"
+    text, count = re.subn(
+        r"replica_groups = .*?>,(?= use_global)|replica_groups = .*?xi64>,", groups, text
+    )
+    assert count == 1
+    if ":" in shards:
+        text = text.replace('[{"x"}, {}]', f"[{{{shards}}}, {{}}]").replace("<1x3x", "<2x3x")
+    assert translate(text).verify(samples=2)
 
 
 def test_shards_of_an_unknown_mesh() -> None:

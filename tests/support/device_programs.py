@@ -93,7 +93,7 @@ SIMPLE: dict[str, tuple[Any, Any]] = {
     "axis_index": (lambda n, x: x + lax.axis_index("x").astype(jnp.float32), P("x")),
     "own_row": (lambda n, x: x[lax.axis_index("x") % 2][None] * 2, P("x")),
     "psum_scatter": (
-        lambda n, x: lax.psum_scatter(jnp.tile(x, (n, 1)), "x", tiled=True),
+        lambda n, x: lax.psum_scatter(jnp.arange(2.0 * n)[:, None] * x[0], "x", tiled=True),
         P("x"),
     ),
     "psum_scatter_untiled": (
@@ -107,7 +107,7 @@ SIMPLE: dict[str, tuple[Any, Any]] = {
         P("x"),
     ),
     "all_to_all": (
-        lambda n, x: lax.all_to_all(jnp.tile(x, (n, 1)), "x", 0, 1, tiled=True),
+        lambda n, x: lax.all_to_all(jnp.arange(2.0 * n)[:, None] * x[0], "x", 0, 1, tiled=True),
         P("x"),
     ),
     "all_to_all_untiled": (lambda n, x: lax.all_to_all(jnp.stack([x] * n), "x", 0, 2), P("x")),
@@ -169,6 +169,10 @@ SIMPLE: dict[str, tuple[Any, Any]] = {
         lambda n, x: lax.scan(lambda c, row: (c + lax.psum(row, "x"), c * row), jnp.zeros(6), x)[1],
         P("x"),
     ),
+    "index_in_a_loop": (
+        lambda n, x: lax.fori_loop(0, 3, lambda i, s: s * 2 + lax.axis_index("x"), 1) * x,
+        P("x"),
+    ),
     "ring_of_sums": (
         lambda n, x: lax.fori_loop(
             0,
@@ -182,6 +186,75 @@ SIMPLE: dict[str, tuple[Any, Any]] = {
         P("x"),
     ),
 }
+# -- ops on the values of all devices at once -----------------------------------------------------
+
+
+def own(n: int, x: Any) -> Any:
+    """An index that differs between devices, and is out of range on some."""
+    return lax.axis_index("x") * 2 - 1
+
+
+def windows(x: Any) -> Any:
+    return lax.reduce_window(x, -jnp.inf, lax.max, (2, 3), (1, 1), "SAME")
+
+
+def convolved(x: Any, kernel: Any) -> Any:
+    return lax.conv_general_dilated(x[None, None], kernel, (1, 2), "SAME")[0, 0]
+
+
+OPS: dict[str, Any] = {
+    "sort": lambda n, x: jnp.sort(x, 1),
+    "sort_of_pairs": lambda n, x: jnp.argsort(x, 1),
+    "top_k": lambda n, x: lax.top_k(x, 2)[1],
+    "cumsum": lambda n, x: jnp.cumsum(x, 1),
+    "windows": lambda n, x: windows(x),
+    "reverse": lambda n, x: x[:, ::-1] + lax.rev(x, (0,)),
+    "pad": lambda n, x: lax.pad(x, 0.5, ((0, 0, 0), (1, -2, 1))),
+    "pad_with_own": lambda n, x: lax.pad(x, x[0, 0], ((0, 0, 0), (1, -2, 1))),
+    "reduce_from_own": lambda n, x: lax.reduce(x, x[0, 0], lax.max, (1,)),
+    "reduce_pairs": lambda n, x: jnp.argmax(x, 1) + lax.axis_index("x"),
+    "select_by_own_scalar": lambda n, x: jnp.where(x[0, 0] > 0, x, 2.0),
+    "select_by_scalar": lambda n, x: jnp.where(lax.psum(x[0, 0], "x") > 0, x, jnp.cos(x)),
+    "clamp_by_own": lambda n, x: lax.clamp(x[0, 0] - 1, x, x[0, 0] + 1),
+    "clamp": lambda n, x: lax.clamp(-0.5, x, 0.5),
+    "take": lambda n, x: x[:, jnp.array([3, 0, 7])],
+    "take_own": lambda n, x: jnp.take(x, own(n, x) + jnp.arange(3), 1, mode="clip"),
+    "take_own_of_shared": lambda n, x: (jnp.arange(9.0) ** 2)[own(n, x) + jnp.arange(2)] * x[0, 0],
+    "take_pairs": lambda n, x: jnp.take_along_axis(x, jnp.argsort(x, 1)[:, :2], 1),
+    "slice": lambda n, x: lax.dynamic_slice(x, (lax.psum(1, "x"), 1), (1, 3)),
+    "slice_own": lambda n, x: lax.dynamic_slice(x, (0, own(n, x)), (1, 3)),
+    "slice_own_of_shared": lambda n, x: (
+        lax.dynamic_slice(jnp.arange(9.0), (own(n, x),), (2,)) * x[0, 0]
+    ),
+    "update": lambda n, x: lax.dynamic_update_slice(x, x[:1, :2] * 2, (1, lax.psum(1, "x"))),
+    "update_own": lambda n, x: lax.dynamic_update_slice(x, x[:1, :2] * 2, (1, own(n, x))),
+    "update_shared": lambda n, x: lax.dynamic_update_slice(
+        jnp.ones((2, 6)), x[:1] * 2, (own(n, x), 0)
+    ),
+    "scatter": lambda n, x: x.at[:, jnp.array([0, 9])].add(x[:, :2] * 3),
+    "scatter_own": lambda n, x: x.at[:, own(n, x)].set(7.0),
+    "scatter_into_shared": lambda n, x: jnp.zeros((2, 6)).at[1, own(n, x)].add(x[0, 0]),
+    "products": lambda n, x: jnp.einsum("ij,kj->ik", x, x) @ x,
+    "products_of_batches": lambda n, x: jnp.einsum("ij,ikj->ik", x, jnp.ones((2, 3, 6))),
+    "products_with_shared": lambda n, x: jnp.ones((4, 2)) @ x + (x @ jnp.ones((6, 2))).sum(),
+    "spectrum": lambda n, x: jnp.abs(jnp.fft.rfft(x)),
+    "solve": lambda n, x: lax.linalg.triangular_solve(
+        x[:, :2] + 3 * jnp.eye(2), x, left_side=True, lower=True
+    ),
+    "cholesky": lambda n, x: jnp.linalg.cholesky(x @ x.T + jnp.eye(2)),
+    "convolution": lambda n, x: convolved(x, jnp.ones((2, 1, 2, 3))),
+    "convolution_with_own": lambda n, x: convolved(x, x[None, None, :, :3]),
+    "bits": lambda n, x: lax.bitcast_convert_type(x, jnp.int32) >> 3,
+    "barrier": lambda n, x: lax.optimization_barrier((x, x[0]))[0],
+    "erf": lambda n, x: lax.erf(x) + lax.lgamma(x),
+    "loop_of_shared": lambda n, x: lax.fori_loop(
+        0, 3, lambda i, s: (s[0] * 2, s[1] + s[0] * x), (jnp.ones(()), jnp.zeros_like(x))
+    )[1],
+    "branch_of_shared": lambda n, x: lax.cond(
+        lax.psum(x.sum(), "x") > 0, lambda y: y * 2, lambda y: jnp.ones_like(y), x
+    ),
+}
+SIMPLE |= {f"op_{name}": (body, P("x")) for name, body in OPS.items()}
 for _name, (_body, _spec) in SIMPLE.items():
     PROGRAMS[_name] = along(_body, spec_out=_spec, check_vma=False, takes_n=True)
 
@@ -218,20 +291,15 @@ def batch_norm(n: int) -> Any:
     return over(line(n), norm, P("x"), P("x")), (values(4 * n, 5),)
 
 
-def mlp(n: int, width: int = 8) -> Any:
-    """Tensor parallelism: the columns of a matrix, then the rows of the next one."""
+@program
+def tensor_parallel_mlp(n: int) -> Any:
+    """The columns of a matrix, then the rows of the next one."""
 
     def run(x: Any, a: Any, b: Any) -> Any:
         return lax.psum(jax.nn.gelu(x @ a) @ b, "x")
 
-    specs = (P(), P(None, "x"), P("x", None))
-    return run, specs, (values(3, 6), values(6, width, seed=1), values(width, 6, seed=2))
-
-
-@program
-def tensor_parallel_mlp(n: int) -> Any:
-    run, specs, arguments = mlp(n)
-    return over(line(n), run, specs, P()), arguments
+    arguments = values(3, 6), values(6, 128, seed=1), values(128, 6, seed=2)
+    return over(line(n), run, (P(), P(None, "x"), P("x", None)), P()), arguments
 
 
 @program
@@ -312,6 +380,20 @@ def two_axes(n: int) -> Any:
 
     run_ = over(square(n), run, P("x", "y"), P("x", "y"), check_vma=False)
     return run_, (values(4, 8),)
+
+
+def data_and_tensor_parallel(n: int, data: str, model: str) -> Any:
+    """The rows of one operand are independent of those of the other one."""
+
+    def run(x: Any, w: Any) -> Any:
+        return lax.psum(jnp.tanh(x @ w).sum(1, keepdims=True), model) + jnp.sin(x)
+
+    run_ = over(square(n), run, (P(data), P(None, model)), P(data), check_vma=False)
+    return run_, (values(2 * n, 3), values(3, 2 * n, seed=1))
+
+
+PROGRAMS["data_before_tensor_parallel"] = lambda n: data_and_tensor_parallel(n, "x", "y")
+PROGRAMS["tensor_before_data_parallel"] = lambda n: data_and_tensor_parallel(n, "y", "x")
 
 
 @program

@@ -62,7 +62,7 @@ def count_of(module: ir.Operation, name: str) -> int:
 
 
 AXIS_OF_MESH = re.compile(r'<name = "([^"]*)", size = (\d+)>')
-AXIS_OF_GROUP = re.compile(r'axis_ref<name = "([^"]*)"(, sub_axis_info = )?')
+AXIS_OF_GROUP = re.compile(r'axis_ref<name = "([^"]*)"(?:, sub_axis_info = \((\d+)\)(\d+))?')
 MESH_NAME = re.compile(r"mesh = @(\w+)")
 CHANNEL = re.compile(r"handle = (\d+)")
 """Parts of attributes of collectives. The bindings crash on a mesh axis without sub-axes."""

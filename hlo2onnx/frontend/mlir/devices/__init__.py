@@ -13,27 +13,24 @@ from collections import Counter
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from hlo2onnx.errors import TranslationError, UnsupportedOp
+from hlo2onnx.errors import TranslationError
 from hlo2onnx.frontend.mlir.context import clone_module
 from hlo2onnx.frontend.mlir.devices.lockstep import (
-    EXCHANGES,
+    APART,
     MANUAL,
-    NUMBERS,
     TO_SHARD,
     Lockstep,
     key_of,
     refusal_of,
 )
 from hlo2onnx.frontend.mlir.devices.meshes import Devices
+from hlo2onnx.frontend.mlir.devices.per_device import same
 from hlo2onnx.frontend.mlir.functions import functions_of
 from hlo2onnx.frontend.mlir.values import operations_in, operations_of, return_from
 from hlo2onnx.limitations import unsupported
 
 _SHOWN = 4
 """Count of the kinds of ops that a note names."""
-
-_APART = EXCHANGES | NUMBERS
-"""Ops that may compute different values on different devices."""
 
 
 def devices_of(module: ir.Operation, symbol: str) -> Devices | None:
@@ -42,7 +39,7 @@ def devices_of(module: ir.Operation, symbol: str) -> Devices | None:
     A program that only carries shardings computes the same on any number of devices.
     """
     devices = Devices(module)
-    if devices.count == 1 or not Lockstep(module, devices).calls(symbol, _APART):
+    if devices.count == 1 or not Lockstep(module, devices).calls(symbol, APART):
         return None
     return devices if _kinds(module, devices) > 1 else None
 
@@ -63,31 +60,30 @@ def on_one_device(module: ir.Operation, symbol: str, limit: int) -> tuple[ir.Ope
     Args:
         module: The module. It does not change.
         symbol: The function to rewrite.
-        limit: The largest count of devices.
+        limit: How often an op may be made that has no form for several devices.
 
     Returns:
         The module, and what the user should know; "" if it is the given one.
 
     Raises:
-        TranslationError: There are more devices, or an op cannot be rewritten.
+        TranslationError: An op cannot be rewritten, or not within the limit.
     """
     devices = devices_of(module, symbol)
     if devices is None:
         return module, ""
-    _check_count(module, _kinds(module, devices), limit)
     copy = clone_module(module)
     functions = functions_of(copy)
-    lockstep = Lockstep(copy, devices)
-    unused = [name for name in functions if name != symbol and lockstep.calls(name, _APART)]
+    lockstep = Lockstep(copy, devices, limit)
+    unused = [name for name in functions if name != symbol and lockstep.calls(name, APART)]
     (block,) = functions[symbol].regions[0].blocks
     *body, last = operations_in(block)
     with copy.context, ir.InsertionPoint(last):
-        results = lockstep.block(block, {x: [x] * devices.count for x in block.arguments})
-    if any(len(set(values)) > 1 for values in results):
+        results = lockstep.block(block, {x: same(x, devices.count) for x in block.arguments})
+    if any(x.count > 1 for x in results):
         error = unsupported("results per device", f"{devices.count} devices")
         raise TranslationError([refusal_of(last, error)])
-    return_from(block, [values[0] for values in results])
-    note = _note(lockstep.copies, devices)
+    return_from(block, [x.tensors[0] for x in results])
+    note = _note(lockstep, devices)
     for operation in [*reversed(body), *map(functions.__getitem__, unused)]:
         operation.erase()
     for name in ("mhlo.num_partitions", "mhlo.num_replicas"):
@@ -96,26 +92,15 @@ def on_one_device(module: ir.Operation, symbol: str, limit: int) -> tuple[ir.Ope
     return copy, note
 
 
-def _check_count(module: ir.Operation, count: int, limit: int) -> None:
-    if count <= limit:
-        return
-    operations = operations_of(module)
-    first = next(operation for operation in operations if key_of(operation) in _APART)
-    error = UnsupportedOp(
-        f"the program is for {count} devices, and the limit is {limit}: the model would have"
-        f" up to {count * len(operations):,} ops",
-        f"pass devices={count}, or lower the function for a smaller mesh",
-    )
-    raise TranslationError([refusal_of(first, error)])
-
-
-def _note(copies: dict[ir.Operation, int], devices: Devices) -> str:
+def _note(lockstep: Lockstep, devices: Devices) -> str:
+    copies = lockstep.copies
     apart = Counter(operation.name for operation, times in copies.items() if times > 1)
     each = ", ".join(f"{name} {times}" for name, times in apart.most_common(_SHOWN))
     more = ", ..." if len(apart) > _SHOWN else ""
+    one_by_one = f", and {apart.total()} one device after another ({each}{more})" if apart else ""
     same = "; all replicas get the same inputs" if devices.replicas > 1 else ""
     return (
         f"the program is for {devices.count} devices, and the model computes what all of them"
-        f" compute: {len(copies) - apart.total()} ops once, and {apart.total()} for several devices"
-        f" ({each or 'none'}{more}){same}"
+        f" compute: {len(copies) - apart.total()} ops for all devices alike,"
+        f" {len(lockstep.stacked)} with an axis of devices{one_by_one}{same}"
     )

@@ -1,32 +1,44 @@
-"""Runs all devices of a program in lockstep: a value is a list with the value of each device."""
+"""Runs all devices of a program in lockstep: each op is made once for the values of all devices."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 
+import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from hlo2onnx.errors import Refusal, TranslationError, UnsupportedOp
-from hlo2onnx.frontend.mlir.attributes import text_of
-from hlo2onnx.frontend.mlir.devices.exchanges import COLLECTIVES, Values, exchange
-from hlo2onnx.frontend.mlir.devices.meshes import Devices, Shards
-from hlo2onnx.frontend.mlir.devices.tensors import joined, part, scalar_like
+from hlo2onnx.frontend.mlir.attributes import text_of, to_python
+from hlo2onnx.frontend.mlir.devices.exchanges import COLLECTIVES, cut, exchange, whole
+from hlo2onnx.frontend.mlir.devices.meshes import Devices
+from hlo2onnx.frontend.mlir.devices.per_device import (
+    PerDevice,
+    Rows,
+    first_places,
+    joint,
+    same,
+    stacked,
+)
+from hlo2onnx.frontend.mlir.devices.stacking import stacked_results
+from hlo2onnx.frontend.mlir.devices.tensors import constant, i64
 from hlo2onnx.frontend.mlir.functions import CALLEES, functions_of
 from hlo2onnx.frontend.mlir.locations import origin_of
 from hlo2onnx.frontend.mlir.types import shape_of
 from hlo2onnx.frontend.mlir.values import (
     MlirValue,
     defining_operation,
+    is_used,
+    made,
     operands_within,
     operations_in,
     operations_of,
     returned_by,
 )
-from hlo2onnx.limitations import unsupported
+from hlo2onnx.limitations import limitation_of, unsupported
 
-Environment = dict[MlirValue, Values]
+Environment = dict[MlirValue, PerDevice]
 """The values of the new program on each device, by those of the old one."""
 
 _CALL = "stablehlo.custom_call"
@@ -35,6 +47,8 @@ MANUAL = "sdy.manual_computation"
 TO_SHARD, FROM_SHARD = f"{_CALL} @SPMDFullToShardShape", f"{_CALL} @SPMDShardToFullShape"
 EXCHANGES = COLLECTIVES | {MANUAL, TO_SHARD, FROM_SHARD}
 """Ops that need the values of several devices at once."""
+APART = EXCHANGES | NUMBERS
+"""Ops that may compute different values on different devices."""
 
 
 def key_of(operation: ir.Operation) -> str:
@@ -56,13 +70,21 @@ class Lockstep:
     """Makes the ops of all devices at the insertion point.
 
     Attributes:
-        copies: How often each op of the old program was made.
+        copies: For each op of the old program, how often it was made, one after another.
+        stacked: The ops that were made once for devices with different values.
     """
 
-    def __init__(self, module: ir.Operation, devices: Devices) -> None:
+    def __init__(self, module: ir.Operation, devices: Devices, limit: int = 0) -> None:
+        """
+        Args:
+            limit: How often an op may be made, which has no form for all devices.
+        """
         self.copies: dict[ir.Operation, int] = {}
+        self.stacked: set[ir.Operation] = set()
         self._functions = functions_of(module)
         self._devices = devices
+        self._limit = limit
+        self._entered: list[str] = []
         self._running = list(range(devices.count))
         self._reached: dict[tuple[str, frozenset[str]], bool] = {}
 
@@ -82,7 +104,7 @@ class Lockstep:
             self._reached[symbol, keys] = function is not None and self.reaches(function, keys)
         return self._reached[symbol, keys]
 
-    def block(self, block: ir.Block, known: Environment) -> list[Values]:
+    def block(self, block: ir.Block, known: Environment) -> list[PerDevice]:
         """Makes the ops of a block; returns what it returns."""
         for operation in operations_in(block)[:-1]:
             try:
@@ -93,7 +115,7 @@ class Lockstep:
             known.update(zip(operation.results, results, strict=True))
         return [known[value] for value in returned_by(block)]
 
-    def _results(self, operation: ir.Operation, known: Environment) -> Sequence[Values]:
+    def _results(self, operation: ir.Operation, known: Environment) -> Sequence[PerDevice]:
         key, operands = key_of(operation), [known[x] for x in operation.operands]
         if key in COLLECTIVES:
             return exchange(operation, operands, self._devices)
@@ -103,45 +125,78 @@ class Lockstep:
             return self._manual(operation, known)
         if key in (TO_SHARD, FROM_SHARD):
             return [self._resharded(operation, operands[0])]
-        if not self.reaches(operation, EXCHANGES | NUMBERS):
-            return self._copied(operation, known)
-        if operation.name in CALLEES:
-            (block,) = self._functions[text_of(operation, CALLEES[operation.name])].regions[0]
-            return self.block(block, dict(zip(block.arguments, operands, strict=True)))
+        read = _read(operation, known)
+        rows = joint([(0,) * len(self._running), *(known[x].rows for x in read)])
+        if max(rows) == 0 and not self.reaches(operation, APART):
+            return self._each(operation, known, read, rows)
+        if key == "func.call" or (key in CALLEES and self.reaches(operation, APART)):
+            return self._called(text_of(operation, CALLEES[key]), operands)
         if key == "stablehlo.while":
             return self._loop(operation, known)
         if key in ("stablehlo.case", "stablehlo.if"):
             return self._branches(operation, known)
-        raise UnsupportedOp("devices exchange data in its region, and it is no loop and no branch")
+        if self.reaches(operation, APART):
+            raise UnsupportedOp(
+                "devices exchange data in its region, and it is no loop and no branch"
+            )
+        if key == "stablehlo.get_dimension_size":
+            return [self._size(operation, operands[0])]
+        if len(read) == len(set(operation.operands)):
+            found = stacked_results(operation, operands, rows)
+            if found is not None:
+                self.stacked.add(operation)
+                return [stacked(x, rows) for x in found]
+        return self._each(operation, known, read, rows)
 
-    def _numbers(self, operation: ir.Operation) -> Values:
+    def _called(self, symbol: str, operands: Sequence[PerDevice]) -> list[PerDevice]:
+        """The results of a function."""
+        if symbol in self._entered:
+            raise UnsupportedOp("the function calls itself")
+        (block,) = self._functions[symbol].regions[0]
+        self._entered.append(symbol)
+        results = self.block(block, dict(zip(block.arguments, operands, strict=True)))
+        self._entered.remove(symbol)
+        return results
+
+    def _numbers(self, operation: ir.Operation) -> PerDevice:
         """The number of each device."""
-        count = self._devices.partitions
         place = 1 if operation.name.endswith("partition_id") else 0
-        numbers = [divmod(device, count)[place] for device in self._running]
-        made = {n: scalar_like(n, operation.results[0].type) for n in dict.fromkeys(numbers)}
-        return [made[number] for number in numbers]
+        numbers = [divmod(device, self._devices.partitions)[place] for device in self._running]
+        found = sorted(set(numbers))
+        values = constant(np.array(found), operation.results[0].type)
+        return stacked(values, [found.index(number) for number in numbers])
 
-    # -- ops that know nothing of devices ---------------------------------------------------------
+    def _size(self, operation: ir.Operation, x: PerDevice) -> PerDevice:
+        """The extent along an axis, which is the same on all devices."""
+        axis = i64(to_python(operation.attributes["dimension"]) + x.is_stacked)
+        kind = operation.results[0].type
+        size = made("get_dimension_size", kind, x.tensors[0], dimension=axis)
+        return same(size, len(self._running))
 
-    def _copied(self, operation: ir.Operation, known: Environment) -> list[Values]:
-        """The results of an op that is made once for all devices with the same operands."""
-        read = dict.fromkeys(operation.operands)
-        if operation.regions:
-            read |= dict.fromkeys(x for x in operands_within(operation) if x in known)
-        made: dict[Hashable, Sequence[MlirValue]] = {}
-        found = []
-        for place in range(len(self._running)):
-            values = tuple(known[x][place] for x in read)
-            if values not in made:
-                made[values] = _copy(operation, dict(zip(read, values, strict=True)))
-            found.append(made[values])
-        self.copies[operation] = len(made)
-        return _by_result(operation, found)
+    def _each(
+        self, operation: ir.Operation, known: Environment, read: Sequence[MlirValue], rows: Rows
+    ) -> list[PerDevice]:
+        """The results of an op that is made once for each row; once if nothing reads them, as of a
+        call that prints."""
+        if not any(map(is_used, operation.results)):
+            rows = (0,) * len(rows)
+        places = first_places(rows)
+        self._count_copies(operation, len(places))
+        found = [_copy(operation, {x: known[x].of(place) for x in read}) for place in places]
+        return _by_result(operation, found, rows)
+
+    def _count_copies(self, operation: ir.Operation, count: int) -> None:
+        if count > max(1, self._limit):
+            raise limitation_of(key_of(operation), always=True) or UnsupportedOp(
+                f"the model would have it {count} times, for one device after another, and the"
+                f" limit is {self._limit}",
+                f"pass devices={count}, or lower the function for a smaller mesh",
+            )
+        self.copies[operation] = count
 
     # -- shards -----------------------------------------------------------------------------------
 
-    def _manual(self, operation: ir.Operation, known: Environment) -> list[Values]:
+    def _manual(self, operation: ir.Operation, known: Environment) -> list[PerDevice]:
         """manual_computation(args) { body }: each device gets its shards of the arguments, and the
         results are joined."""
         axes = list(sdy.ManualAxesAttr(operation.attributes["manual_axes"]))
@@ -155,11 +210,11 @@ class Lockstep:
         block = operation.regions[0].blocks[0]
         inner = dict(known)
         for argument, x, shards in zip(block.arguments, operation.operands, given, strict=True):
-            inner[argument] = _cut(known[x], shards)
+            inner[argument] = cut(known[x], shards)
         results = self.block(block, inner)
-        return [_whole(x, shards) for x, shards in zip(results, wanted, strict=True)]
+        return [whole(x, shards) for x, shards in zip(results, wanted, strict=True)]
 
-    def _resharded(self, operation: ir.Operation, x: Values) -> Values:
+    def _resharded(self, operation: ir.Operation, x: PerDevice) -> PerDevice:
         """The shards of a tensor, or the tensor of shards, in programs of GSPMD."""
         to_shard = key_of(operation) == TO_SHARD
         # The call says "manual" of the side with the shards. The other side has the sharding.
@@ -168,113 +223,97 @@ class Lockstep:
         text = text_of(source, name) if source is not None and name in source.attributes else ""
         (shape,) = (shape_of(value.type) for value in operation.results)
         shards = self._devices.gspmd(text, len(shape))
-        found = _cut(x, shards) if to_shard else _whole(x, shards)
-        if shape_of(found[0].type) != shape:
+        found = cut(x, shards) if to_shard else whole(x, shards)
+        if shape_of(found.tensors[0].type)[found.is_stacked :] != shape:
             raise unsupported("shards", f"its sharding is {text or 'not known'}")
         return found
 
     # -- regions ----------------------------------------------------------------------------------
 
-    def _alone(self, operation: ir.Operation, known: Environment) -> list[Values]:
-        """The results of an op that each device computes for itself."""
-        read = [value for value in operands_within(operation) if value in known]
+    def _apart(self, operation: ir.Operation, known: Environment) -> list[PerDevice]:
+        """The results of a loop or branch whose condition differs: each device runs it alone."""
+        if self.reaches(operation, EXCHANGES):
+            raise unsupported("exchange")
+        read = _read(operation, known)
+        if not self.reaches(operation, NUMBERS):
+            return self._each(operation, known, read, joint([known[x].rows for x in read]))
+        self._count_copies(operation, len(self._running))
         found = []
         for place, device in enumerate(self._running):
             alone = copy(self)
             alone._running = [device]
-            results = alone._results(operation, {x: [known[x][place]] for x in read})
-            found.append([value for (value,) in results])
-        return _by_result(operation, found)
+            results = alone._results(operation, {x: same(known[x].of(place), 1) for x in read})
+            found.append([x.tensors[0] for x in results])
+        self._count_copies(operation, len(self._running))
+        return _by_result(operation, found, tuple(range(len(self._running))))
 
-    def _branches(self, operation: ir.Operation, known: Environment) -> list[Values]:
-        """case(index) { ... } with collectives, which all devices enter together."""
+    def _branches(self, operation: ir.Operation, known: Environment) -> list[PerDevice]:
+        """case(index) { ... }, which all devices enter together."""
         index = known[operation.operands[0]]
-        if len(set(index)) > 1:
-            if self.reaches(operation, EXCHANGES):
-                raise unsupported("exchange")
-            return self._alone(operation, known)
-        name, count = operation.name, len(operation.regions)
-        draft = ir.Operation.create(name, [], [index[0]], regions=count)
+        if index.count > 1:
+            return self._apart(operation, known)
+        name, count, given = operation.name, len(operation.regions), [index.tensors[0]]
+        draft = ir.Operation.create(name, [], given, regions=count)
         blocks, returned = [], []
-        for region, new in zip(operation.regions, draft.regions, strict=True):
-            blocks.append(new.blocks.append())
+        for region, own in zip(operation.regions, draft.regions, strict=True):
+            blocks.append(own.blocks.append())
             with ir.InsertionPoint(blocks[-1]):
                 returned.append(self.block(region.blocks[0], dict(known)))
-        per_result = list(zip(*returned, strict=True))
-        classes = [_classes(list(zip(*values, strict=True))) for values in per_result]
+        rows = [joint([x.rows for x in values]) for values in zip(*returned, strict=True)]
         for block, values in zip(blocks, returned, strict=True):
-            _return(block, _chosen(values, classes))
-        types = [value.type for value in _chosen(returned[0], classes)]
-        made = ir.Operation.create(name, types, [index[0]], regions=count)
-        for block, region in zip(blocks, made.regions, strict=True):
+            _return(block, values, rows)
+        types = [x.type for x in returned_by(blocks[0])]
+        new = ir.Operation.create(name, types, given, regions=count)
+        for block, region in zip(blocks, new.regions, strict=True):
             block.append_to(region)
         draft.erase()
-        return _spread(list(made.results), classes)
+        return _from(new.results, rows)
 
-    def _loop(self, operation: ir.Operation, known: Environment) -> list[Values]:
-        """while(states) with collectives, which all devices run together. States on which devices
-        agree in every trip are one state: they are found by trying."""
+    def _loop(self, operation: ir.Operation, known: Environment) -> list[PerDevice]:
+        """while(states), which all devices run together. States on which devices agree in every
+        trip are one state: they are found by trying."""
         starts = [known[x] for x in operation.operands]
-        classes = [_classes(x) for x in starts]
+        rows = [x.rows for x in starts]
         while True:
-            given = _chosen(starts, classes)
+            given = [x.by(own) for x, own in zip(starts, rows, strict=True)]
             types = [value.type for value in given]
-            made = ir.Operation.create(operation.name, types, given, regions=2)
+            new = ir.Operation.create(operation.name, types, given, regions=2)
             returned = []
-            for region, new in zip(operation.regions, made.regions, strict=True):
-                block, old = new.blocks.append(*types), region.blocks[0]
-                states = _spread(list(block.arguments), classes)
+            for region, own in zip(operation.regions, new.regions, strict=True):
+                block, old = own.blocks.append(*types), region.blocks[0]
+                states = _from(block.arguments, rows)
                 with ir.InsertionPoint(block):
                     inner = known | dict(zip(old.arguments, states, strict=True))
                     returned.append(self.block(old, inner))
             [whether], states = returned
-            found = [
-                _classes(list(zip(*x, strict=True))) for x in zip(classes, states, strict=True)
-            ]
-            if len(set(whether)) == 1 and found == classes:
-                condition, body = (region.blocks[0] for region in made.regions)
-                _return(condition, [whether[0]])
-                _return(body, _chosen(states, classes))
-                return _spread(list(made.results), classes)
-            made.erase()
-            if len(set(whether)) > 1:
-                if self.reaches(operation, EXCHANGES):
-                    raise unsupported("exchange")
-                return self._alone(operation, known)
-            classes = found
+            found = [joint([own, x.rows]) for own, x in zip(rows, states, strict=True)]
+            if whether.count == 1 and found == rows:
+                condition, body = (region.blocks[0] for region in new.regions)
+                _return(condition, [whether], [whether.rows])
+                _return(body, states, rows)
+                return _from(new.results, rows)
+            new.erase()
+            if whether.count > 1:
+                return self._apart(operation, known)
+            rows = found
 
 
-# -- classes of devices with the same value -------------------------------------------------------
+def _read(operation: ir.Operation, known: Environment) -> list[MlirValue]:
+    """The values of other ops that an op reads, also in its regions."""
+    inner = operands_within(operation) if operation.regions else ()
+    return list(dict.fromkeys([*operation.operands, *(x for x in inner if x in known)]))
 
 
-def _classes(keys: Sequence[Hashable]) -> list[int]:
-    """For each device, the first one with the same value."""
-    first: dict[Hashable, int] = {}
-    return [first.setdefault(key, place) for place, key in enumerate(keys)]
+def _from(values: Sequence[MlirValue], rows: Sequence[Rows]) -> list[PerDevice]:
+    """Values that have a leading axis where devices differ."""
+    pairs = zip(values, rows, strict=True)
+    return [PerDevice(own, (x,), is_stacked=max(own) > 0) for x, own in pairs]
 
 
-def _chosen(every: Sequence[Values], classes: Sequence[Sequence[int]]) -> list[MlirValue]:
-    """One value of each class."""
-    pairs = zip(every, classes, strict=True)
-    return [values[place] for values, firsts in pairs for place in dict.fromkeys(firsts)]
-
-
-def _spread(values: Sequence[MlirValue], classes: Sequence[Sequence[int]]) -> list[Values]:
-    """The value of each device, from one of each class."""
-    rest = iter(values)
-    found: list[Values] = []
-    for firsts in classes:
-        made = {place: next(rest) for place in dict.fromkeys(firsts)}
-        found.append([made[place] for place in firsts])
-    return found
-
-
-def _return(block: ir.Block, values: Values) -> None:
+def _return(block: ir.Block, values: Sequence[PerDevice], rows: Sequence[Rows]) -> None:
     with ir.InsertionPoint(block):
-        ir.Operation.create("stablehlo.return", operands=list(values))
-
-
-# -- copies and shards ----------------------------------------------------------------------------
+        operands = [x.by(own) for x, own in zip(values, rows, strict=True)]
+        ir.Operation.create("stablehlo.return", operands=operands)
 
 
 def _copy(operation: ir.Operation, values: Mapping[MlirValue, MlirValue]) -> list[MlirValue]:
@@ -286,40 +325,8 @@ def _copy(operation: ir.Operation, values: Mapping[MlirValue, MlirValue]) -> lis
     return list(new.results)
 
 
-def _by_result(operation: ir.Operation, found: Sequence[Sequence[MlirValue]]) -> list[Values]:
-    """The values of each result, from the results of each device."""
-    return [[results[i] for results in found] for i in range(len(operation.results))]
-
-
-def _cut(xs: Values, shards: Shards) -> Values:
-    """The shard of each device."""
-    made: dict[Hashable, MlirValue] = {}
-    found = []
-    for x, place in zip(xs, shards.places, strict=True):
-        if (x, place) not in made:
-            made[x, place] = part(x, place, shards.counts)
-        found.append(made[x, place])
-    return found
-
-
-def _whole(xs: Values, shards: Shards) -> Values:
-    """The tensor of each device, from the shards of all. Of several devices with the same shard,
-    the first one gives it."""
-    families: dict[Hashable, dict[tuple[int, ...], MlirValue]] = {}
-    for x, place, family in zip(xs, shards.places, shards.families, strict=True):
-        families.setdefault(family, {}).setdefault(place, x)
-    made: dict[Hashable, MlirValue] = {}
-    for parts in families.values():
-        if (key := tuple(parts.items())) not in made:
-            made[key] = _assembled(parts, shards.counts, ())
-    return [made[tuple(families[family].items())] for family in shards.families]
-
-
-def _assembled(
-    parts: Mapping[tuple[int, ...], MlirValue], counts: Sequence[int], index: tuple[int, ...]
-) -> MlirValue:
-    """The part of a tensor whose index begins so, from all of its parts."""
-    axis = len(index)
-    if axis == len(counts):
-        return parts[index]
-    return joined([_assembled(parts, counts, (*index, i)) for i in range(counts[axis])], axis)
+def _by_result(
+    operation: ir.Operation, found: Sequence[Sequence[MlirValue]], rows: Rows
+) -> list[PerDevice]:
+    """The values of each result, from the results in each row."""
+    return [PerDevice(rows, tuple(x[i] for x in found)) for i in range(len(operation.results))]

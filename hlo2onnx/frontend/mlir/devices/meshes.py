@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +12,6 @@ from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.frontend.mlir.attributes import text_of, to_python
 from hlo2onnx.frontend.mlir.shardings import (
     AXIS_OF_GROUP,
@@ -95,18 +96,29 @@ class Devices:
         """The groups of a `#stablehlo.replica_group_mesh_axes`: each varies these axes alone."""
         named = MESH_NAME.search(text)
         if named:
-            names = list(mesh_axes(self._meshes[named[1]]))
-            numbers = _numbers(self._meshes[named[1]])
+            sizes, numbers = mesh_axes(self._meshes[named[1]]), _numbers(self._meshes[named[1]])
         else:
             sizes = {axis: int(size) for axis, size in AXIS_OF_MESH.findall(text)}
-            names, numbers = list(sizes), _in_order(list(sizes.values()))
-        axes = []
-        for name, part in AXIS_OF_GROUP.findall(text):
-            if part:
-                raise UnsupportedOp("its groups are along a part of a mesh axis")
-            axes.append(names.index(name))
-        rest = [axis for axis in range(len(names)) if axis not in axes]
-        size = int(np.prod([numbers.shape[axis] for axis in axes]))
+            numbers = _in_order(list(sizes.values()))
+        # An axis of size n is "()n". Its part (p)s has p larger and n / p / s smaller steps around.
+        parts = [
+            (name, int(before or 1), int(before or 1) * int(size or sizes[name]))
+            for name, before, size in AXIS_OF_GROUP.findall(text)
+        ]
+        cuts = {
+            name: sorted({1, size}.union(*(x[1:] for x in parts if x[0] == name)))
+            for name, size in sizes.items()
+        }
+        pieces = [(name, first, last) for name in sizes for first, last in pairwise(cuts[name])]
+        axes = [
+            place
+            for name, first, last in parts
+            for place, (own, begin, _) in enumerate(pieces)
+            if own == name and first <= begin < last
+        ]
+        numbers = numbers.reshape([last // first for _, first, last in pieces])
+        rest = [axis for axis in range(numbers.ndim) if axis not in axes]
+        size = math.prod(numbers.shape[axis] for axis in axes)
         table: list[list[int]] = numbers.transpose(rest + axes).reshape(-1, size).tolist()
         return table
 
@@ -128,10 +140,9 @@ class Devices:
             for axis in map(sdy.AxisRefAttr, sdy.DimensionShardingAttr(dimension).axes):
                 if axis.name not in manual:
                     continue
-                if axis.sub_axis_info is not None:
-                    raise UnsupportedOp("a manual mesh axis is split further")
-                count *= sizes[axis.name]
-                place = place * sizes[axis.name] + at[axis.name]
+                before, size = _part_of(axis) or (1, sizes[axis.name])
+                count *= size
+                place = place * size + at[axis.name] * before * size // sizes[axis.name] % size
             counts.append(count)
             places.append(place)
         others = [at[name] for name in sizes if name not in manual]
@@ -182,6 +193,15 @@ def _numbers(mesh: ir.Attribute) -> np.ndarray:
     numbers = _in_order(list(mesh_axes(mesh).values()))
     given = list(sdy.MeshAttr(mesh).device_ids)
     return np.array(given).reshape(numbers.shape) if given else numbers
+
+
+def _part_of(axis: sdy.AxisRefAttr) -> tuple[int, int] | None:
+    """How large the larger steps are before the part of an axis, and the part; None if it is
+    whole."""
+    if axis.sub_axis_info is None:
+        return None
+    info = sdy.SubAxisInfoAttr(axis.sub_axis_info)
+    return info.pre_size, info.size
 
 
 def _has_channel(operation: ir.Operation) -> bool:
