@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import pickle
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -225,7 +224,7 @@ class RemoteProgram:
 
     def _ask(self, given: _Given) -> list[np.ndarray]:
         runtime = self._process.runtime
-        runtime.seconds = min(self._limit(), threading.TIMEOUT_MAX)
+        runtime.seconds = self._limit()
         if runtime.seconds <= 0:
             raise OverBudgetError("no time is left")
         answer = self._session(pickled(given))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -111,6 +112,7 @@ def test_errors_are_answers(fake: Runtime) -> None:
 
 
 def test_a_process_that_ends_is_replaced(fake: Runtime) -> None:
+    fake.seconds = math.inf  # no limit for answers, nor for the start of the next one
     assert fake.run(b"die", what="the culprit") == "killed the process"
     assert fake.deaths == ["the culprit: killed the process, exit code 3"]
     assert isinstance(fake.run(b"echo"), Answer)

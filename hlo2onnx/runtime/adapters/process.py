@@ -7,6 +7,7 @@ import json
 import struct
 import subprocess
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -86,7 +87,7 @@ class Runtime:
         deaths: What ended processes, and how.
         exit_code: That of the last process that ended.
         said: What it wrote to its standard error.
-        seconds: Time for an answer. It may change.
+        seconds: Time for an answer, which may be infinite. It may change.
 
     Args:
         seconds: Time for an answer.
@@ -247,7 +248,7 @@ class Runtime:
         assert self._process.stdout is not None
         message = self._reader.submit(_message, self._process.stdout)
         try:
-            return message.result(seconds)
+            return message.result(min(seconds, threading.TIMEOUT_MAX))
         except TimeoutError:
             raise _DeathError(f"no answer in {self.seconds:.0f} s") from None
 
