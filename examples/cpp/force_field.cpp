@@ -1,7 +1,7 @@
-// Molecular dynamics with a force field of JAX: force_field MODEL ATOMS STEPS TIMESTEP [EVERY].
+// Molecular dynamics with a force field of JAX: force_field MODEL ATOMS STEPS TIMESTEP.
 //
 // force_field.py writes MODEL and ATOMS: f64 sides of the box [3], positions [n, 3], velocities [n, 3].
-// The mass is 1. Prints step, potential and total energy, pressure and length of the list.
+// The mass is 1. Prints of each 100th step: number, potential and total energy, pressure, neighbours.
 #include <onnxruntime_cxx_api.h>
 
 #include <algorithm>
@@ -12,15 +12,14 @@
 #include <string>
 #include <vector>
 
-constexpr double CUTOFF = 2.0, SKIN = 0.3;
+constexpr double CUTOFF = 1.6, SKIN = 0.3;
 
 // Distance along a side of the box, to the nearest image.
 static double nearest(double distance, double side) {
   return distance - side * std::round(distance / side);
 }
 
-class ForceField {
- public:
+struct ForceField {
   double energy = 0;
   std::vector<double> forces, virial = std::vector<double>(9);
   std::size_t length = 0;  // of the list: neighbours of each atom
@@ -76,8 +75,8 @@ class ForceField {
         if (i != j && square < std::pow(CUTOFF + SKIN, 2)) found[i].push_back(j);
       }
     length = 0;
-    neighbours_.clear();
     for (auto& row : found) length = std::max(length, row.size());
+    neighbours_.clear();
     for (std::int64_t i = 0; i < n; ++i) {
       found[i].resize(length, static_cast<std::int32_t>(i));
       neighbours_.insert(neighbours_.end(), found[i].begin(), found[i].end());
@@ -95,7 +94,7 @@ class ForceField {
 };
 
 int main(int argc, char** argv) try {
-  if (argc < 5) throw std::runtime_error("usage: force_field MODEL ATOMS STEPS TIMESTEP [EVERY]");
+  if (argc != 5) throw std::runtime_error("usage: force_field MODEL ATOMS STEPS TIMESTEP");
   std::ifstream file(argv[2], std::ios::binary | std::ios::ate);
   const std::size_t size = (static_cast<std::size_t>(file.tellg()) / sizeof(double) - 3) / 2;
   std::vector<double> box(3), x(size), v(size);
@@ -103,10 +102,9 @@ int main(int argc, char** argv) try {
   for (auto* part : {&box, &x, &v}) file.read(reinterpret_cast<char*>(part->data()), part->size() * 8);
   ForceField field(argv[1], box, x);
   field.compute();
-  const int steps = std::stoi(argv[3]), every = argc > 5 ? std::stoi(argv[5]) : 100;
   const double step = std::stod(argv[4]), volume = box[0] * box[1] * box[2];
-  for (int i = 0; i <= steps; ++i) {
-    if (i % every == 0) {
+  for (int i = 0; i <= std::stoi(argv[3]); ++i) {
+    if (i % 100 == 0) {
       const double twice = std::inner_product(v.begin(), v.end(), v.begin(), 0.0);
       const double trace = field.virial[0] + field.virial[4] + field.virial[8];
       std::printf("%d %.17g %.17g %.17g %zu\n", i, field.energy, field.energy + twice / 2,

@@ -1,6 +1,6 @@
-"""A force field for C++: energy, forces and virial of atoms, with a list of neighbours of any length.
+"""A force field for C++: energy, forces and virial; the list of neighbours has any length.
 
-Lennard-Jones and a small network of the density around each atom, in f64, in units of Lennard-Jones.
+It is Lennard-Jones and a small network of the density around each atom, in f64.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ import numpy as np
 
 import hlo2onnx
 
-jax.config.update("jax_enable_x64", True)
-
-CUTOFF = 2.0
+CUTOFF = 1.6
 """Energies and forces are zero from here on."""
-CENTERS = np.linspace(0.9, 1.8, 8)
+CENTERS = np.linspace(1.0, 1.45, 4)
 NETWORK = [
-    np.random.default_rng(0).normal(size=size) / np.sqrt(size[0]) for size in ((8, 16), (16, 1))
+    np.random.default_rng(0).normal(size=size) / np.sqrt(size[0]) for size in ((4, 16), (16, 1))
 ]
 
 
@@ -29,7 +27,7 @@ def energy_of(vectors: jax.Array, is_pair: jax.Array) -> jax.Array:
     distance = jnp.sqrt(square)
     smooth = jnp.where(square < CUTOFF**2, (1 - square / CUTOFF**2) ** 3, 0)
     pairs = jnp.sum(smooth * 2 * (square**-6 - square**-3))
-    density = jnp.exp(-20 * (distance[..., None] - CENTERS) ** 2) * smooth[..., None]
+    density = jnp.exp(-10 * (distance[..., None] - CENTERS) ** 2) * smooth[..., None]
     hidden = jnp.tanh(jnp.sum(density, axis=1) @ NETWORK[0])
     return pairs + 0.2 * jnp.sum(hidden @ NETWORK[1])
 
@@ -65,6 +63,7 @@ def crystal(cells: int = 3, side: float = 1.7) -> tuple[np.ndarray, np.ndarray, 
 
 
 if __name__ == "__main__":
-    program = hlo2onnx.translate(force_field, "float64[n, 3]", "int32[n, k]", "float64[3]")
+    with jax.enable_x64(True):
+        program = hlo2onnx.translate(force_field, "float64[n, 3]", "int32[n, k]", "float64[3]")
     program.save("force_field.onnx")
     np.concatenate([part.ravel() for part in crystal()]).tofile("atoms.bin")

@@ -56,7 +56,7 @@ class Robot:
         return np.stack(actions), np.stack(positions), total
 
 
-def compare(robot: Robot, path: Path, policy: Any, memory: Any = None) -> dict[str, Any]:
+def compare(robot: Robot, path: Path, in_xla: Step) -> dict[str, Any]:
     """Moves the robot three times for 1,000 steps: by a file, by its JAX function, and in C++.
 
     Returns:
@@ -65,7 +65,7 @@ def compare(robot: Robot, path: Path, policy: Any, memory: Any = None) -> dict[s
     """
     runner = Policy(path)
     actions, positions, total = robot.run(runner.step)
-    expected, expected_positions, expected_total = robot.run(in_xla(policy, memory))
+    expected, expected_positions, expected_total = robot.run(in_xla)
     error = np.abs(actions - expected)
     figures = {
         "error_of_ten": float(error[:10].max()),
@@ -79,14 +79,12 @@ def compare(robot: Robot, path: Path, policy: Any, memory: Any = None) -> dict[s
     with in_cpp(path, actions[0]) as step:
         if step is not None:
             found, *_ = robot.run(step)
-            figures["cpp_is_equal"] = bool(np.array_equal(found.view(np.int32), actions.view(np.int32)))
+            figures["cpp_is_equal"] = found.tobytes() == actions.tobytes()
     return figures
 
 
-def in_xla(policy: Any, memory: Any) -> Step:
-    """Steps of the jitted policy, with its memory."""
-    if memory is None:
-        return jax.jit(policy)
+def remembering(policy: Any, memory: Any) -> Step:
+    """Steps of a JAX function, jitted, that keep its memory."""
     jitted, kept = jax.jit(policy), [memory]
 
     def step(observation: Any) -> Any:

@@ -10,11 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import jax
 import mujoco
 import numpy as np
 from brax.training.acme import running_statistics
 from brax.training.agents.ppo import networks as ppo_networks
-from closed_loop import Robot, compare, passes
+from closed_loop import Robot, compare, passes, remembering
 from flax.traverse_util import unflatten_dict
 
 import hlo2onnx.policy
@@ -72,8 +73,8 @@ def main() -> int:
         program = hlo2onnx.policy.translate(recurrent, np.zeros(2, np.float32), zeros)
         program.save(folder / "lstm.onnx")
         figures = {
-            "PPO": compare(pole(4), folder / "ppo.onnx", lambda seen: act(seen, None)[0]),
-            "LSTM": compare(pole(2), folder / "lstm.onnx", recurrent, zeros),
+            "PPO": compare(pole(4), folder / "ppo.onnx", jax.jit(lambda seen: act(seen, None)[0])),
+            "LSTM": compare(pole(2), folder / "lstm.onnx", remembering(recurrent, zeros)),
         }
     versions = {name: version(name) for name in ("brax", "mujoco", "jax", "onnxruntime")}
     print(json.dumps({"versions": versions, **figures}))
