@@ -1,9 +1,12 @@
-"""A robot in MuJoCo, moved by a policy in XLA, by its ONNX file in Python, and by the same in C++."""
+"""A robot in MuJoCo, moved by a policy in XLA, and by its ONNX file in Python, C++ and C."""
 
 from __future__ import annotations
 
+import ctypes
+import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +17,7 @@ import jax
 import mujoco
 import numpy as np
 import onnxruntime
+from timing import microseconds
 
 from hlo2onnx.runtime import Policy
 from hlo2onnx.runtime.adapters.installed import CACHE
@@ -56,12 +60,13 @@ class Robot:
         return np.stack(actions), np.stack(positions), total
 
 
-def compare(robot: Robot, path: Path, in_xla: Step) -> dict[str, Any]:
+def compare(robot: Robot, path: Path, in_xla: Step, in_c: bool = False) -> dict[str, Any]:
     """Moves the robot three times for 1,000 steps: by a file, by its JAX function, and in C++.
 
     Returns:
         The largest difference between the actions of ONNX and of XLA in the first ten steps and in
         all, both returns, and whether C++ does the same as Python, bit for bit.
+        With `in_c`, the same of generated C code, its size and its time.
     """
     runner = Policy(path)
     actions, positions, total = robot.run(runner.step)
@@ -80,6 +85,14 @@ def compare(robot: Robot, path: Path, in_xla: Step) -> dict[str, Any]:
         if step is not None:
             found, *_ = robot.run(step)
             figures["cpp_is_equal"] = found.tobytes() == actions.tobytes()
+    if in_c:
+        generated = InC(path)
+        found, _, figures["return_of_c"] = robot.run(generated)
+        figures["error_of_c"] = float(np.abs(found - actions).max())
+        figures["bytes_of_c"] = generated.bytes
+        zeros = np.zeros_like(generated.inputs["observation"])
+        figures["c_us"] = microseconds(lambda: generated.function(*generated.pointers))
+        figures["ort_us"] = microseconds(lambda: runner.step(zeros))
     return figures
 
 
@@ -129,11 +142,46 @@ def in_cpp(path: Path, action: np.ndarray) -> Iterator[Step | None]:
         child.stdin.close()
 
 
+class InC:
+    """Steps of the C code that emx-onnx-cgen makes of a policy. It needs a C library, and no more.
+
+    Attributes:
+        bytes: The size of its object file: code and weights.
+    """
+
+    def __init__(self, path: Path) -> None:
+        source, binary = path.with_suffix(".c"), path.with_suffix(".o")
+        generator = shutil.which("emx-onnx-cgen", path=Path(sys.executable).parent)
+        assert generator is not None
+        subprocess.run([generator, "compile", path, source, "--model-name", "step"], check=True)
+        library = path.with_suffix(".so")
+        subprocess.run(["gcc", "-O2", "-c", "-fPIC", source, "-o", binary], check=True)
+        subprocess.run(["gcc", "-shared", binary, "-lm", "-o", library], check=True)
+        sizes = subprocess.run(["size", binary], capture_output=True, text=True, check=True).stdout
+        self.bytes = int(sizes.splitlines()[1].split()[3])
+        self.function = ctypes.CDLL(library)["step"]
+        session = onnxruntime.InferenceSession(path)
+        self.inputs = {port.name: np.zeros(port.shape, np.float32) for port in session.get_inputs()}
+        self.outputs = {p.name: np.zeros(p.shape, np.float32) for p in session.get_outputs()}
+        pairs = json.loads(session.get_modelmeta().custom_metadata_map["hlo2onnx.memory"])
+        self.memory = {name: next_ for name, next_, _ in pairs}  # zeros at first
+        arrays = [*self.inputs.values(), *self.outputs.values()]
+        self.pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in arrays]
+
+    def __call__(self, observation: np.ndarray) -> np.ndarray:
+        self.inputs["observation"][...] = observation
+        self.function(*self.pointers)
+        for name, next_ in self.memory.items():
+            self.inputs[name][...] = self.outputs[next_]
+        return self.outputs["action"]
+
+
 def passes(figures: dict[str, Any], of_return: float = 1e-4) -> bool:
-    """The first actions are equal to rounding, the returns nearly, and C++ does the same."""
+    """The first actions are equal to rounding, the returns nearly; C++ does the same, C nearly."""
     mean = abs(figures["return_of_xla"])
     return (
         figures["error_of_ten"] <= 1e-5
         and abs(figures["return"] - figures["return_of_xla"]) <= of_return * mean
         and figures.get("cpp_is_equal", True)
+        and figures.get("error_of_c", 0) <= 1e-4
     )

@@ -129,6 +129,18 @@ def test_the_pipe(program: Path, model: Path) -> None:
         assert np.array_equal(policy.step(observation).view(np.int32), action)
 
 
+def test_a_loop_of_fixed_rate(program: Path, model: Path) -> None:
+    printed = run([str(program.parent / "real_time"), str(model), "20"])
+    assert "late steps" in printed
+
+
+def test_a_node_of_ros() -> None:
+    """It compiles against stubs of what it uses."""
+    stubs, source = Path(__file__).parent / "ros_stubs", CPP / "ros_node.cpp"
+    flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{stubs}"]
+    run([tool("g++"), *flags, "-isystem", str(ort_headers()), str(source)])
+
+
 def test_the_force_field(program: Path, tmp_path: Path) -> None:
     """10,000 steps in C++ conserve the energy as those in JAX, and begin as they do."""
     example = runpy.run_path(str(CPP / "force_field.py"))

@@ -59,22 +59,27 @@ def pole(seen: int) -> Robot:
     )
 
 
+def recurrent(observation: Any, memory: Any) -> Any:
+    """The LSTM, which sees positions only: an action and the next memory."""
+    return TRAIN["Lstm"]().apply(PARAMS["lstm"], observation, memory)
+
+
 def main() -> int:
     make_policy, params = make_ppo()
     act = make_policy(params, deterministic=True)
-    lstm, zeros = TRAIN["Lstm"](), TRAIN["ZEROS"]
-
-    def recurrent(observation: Any, memory: Any) -> Any:
-        return lstm.apply(PARAMS["lstm"], observation, memory)
-
+    zeros = TRAIN["ZEROS"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         export(make_policy, params, np.zeros(4, np.float32), folder / "ppo.onnx")
         program = hlo2onnx.policy.translate(recurrent, np.zeros(2, np.float32), zeros)
         program.save(folder / "lstm.onnx")
         figures = {
-            "PPO": compare(pole(4), folder / "ppo.onnx", jax.jit(lambda seen: act(seen, None)[0])),
-            "LSTM": compare(pole(2), folder / "lstm.onnx", remembering(recurrent, zeros)),
+            "PPO": compare(
+                pole(4), folder / "ppo.onnx", jax.jit(lambda seen: act(seen, None)[0]), in_c=True
+            ),
+            "LSTM": compare(
+                pole(2), folder / "lstm.onnx", remembering(recurrent, zeros), in_c=True
+            ),
         }
     versions = {name: version(name) for name in ("brax", "mujoco", "jax", "onnxruntime")}
     print(json.dumps({"versions": versions, **figures}))
