@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,15 @@ def run(command: list[str]) -> str:
     return done.stdout
 
 
-def test_the_actions_are_those_of_python(program: Path, model: Path, tmp_path: Path) -> None:
-    printed = run([str(program), str(model), str(STEPS), str(tmp_path / "actions")])
+@pytest.mark.parametrize("suffix", [".onnx", ".ort"])
+def test_the_actions_are_those_of_python(
+    program: Path, model: Path, tmp_path: Path, suffix: str
+) -> None:
+    if suffix == ".ort":
+        convert = [sys.executable, "-m", "onnxruntime.tools.convert_onnx_models_to_ort"]
+        run([*convert, str(model), "--optimization_style", "Fixed"])
+    file = str(model.with_suffix(suffix))
+    printed = run([str(program), file, str(STEPS), str(tmp_path / "actions")])
     assert "\n0 allocations of the runner" in printed
     found = np.fromfile(tmp_path / "actions", np.int32).reshape(STEPS, 6)
     # what main.cpp makes up

@@ -23,7 +23,7 @@ def curve(values: np.ndarray, style: str) -> str:
     """A polyline of each fourth value, from -0.25 to 0.25."""
     places = np.arange(0, STEPS, 4)
     points = " ".join(
-        f"{40 + x * (SIZE[0] - 50) / STEPS:.1f},{100 - 340 * y:.1f}"
+        f"{40 + x * (SIZE[0] - 60) / STEPS:.1f},{100 - 340 * y:.1f}"
         for x, y in zip(places, values[places], strict=True)
     )
     return f'<polyline fill="none" {style} points="{points}"/>'
@@ -44,11 +44,11 @@ def main() -> None:
     for y in (-0.2, 0, 0.2):
         height = 100 - 340 * y
         lines += [
-            f'<path d="M40 {height}H{SIZE[0] - 10}" stroke="#ddd"/>',
+            f'<path d="M40 {height}H{SIZE[0] - 20}" stroke="#ddd"/>',
             f'<text x="34" y="{height + 4}" text-anchor="end">{y}</text>',
         ]
     for push in (250, 500, 750, 1000):
-        x = 40 + push * (SIZE[0] - 50) / STEPS
+        x = 40 + push * (SIZE[0] - 60) / STEPS
         lines.append(f'<text x="{x}" y="196" text-anchor="middle">{push}</text>')
     for place, name, color in SERIES:
         lines.append(curve(expected[:, place], f'stroke="{color}" stroke-width="4" opacity="0.3"'))
