@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import runpy
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -61,8 +63,15 @@ def run(command: list[str]) -> str:
     return done.stdout
 
 
-def test_the_actions_are_those_of_python(program: Path, model: Path, tmp_path: Path) -> None:
-    printed = run([str(program), str(model), str(STEPS), str(tmp_path / "actions")])
+@pytest.mark.parametrize("suffix", [".onnx", ".ort"])
+def test_the_actions_are_those_of_python(
+    program: Path, model: Path, tmp_path: Path, suffix: str
+) -> None:
+    if suffix == ".ort":
+        convert = [sys.executable, "-m", "onnxruntime.tools.convert_onnx_models_to_ort"]
+        run([*convert, str(model), "--optimization_style", "Fixed"])
+    file = str(model.with_suffix(suffix))
+    printed = run([str(program), file, str(STEPS), str(tmp_path / "actions")])
     assert "\n0 allocations of the runner" in printed
     found = np.fromfile(tmp_path / "actions", np.int32).reshape(STEPS, 6)
     # what main.cpp makes up
@@ -116,6 +125,83 @@ def test_a_robot_without_a_joint(program: Path, model: Path) -> None:
     assert done.stderr == "the robot has no joint jöint 0\n"
 
 
-def test_the_header_is_short() -> None:
-    header = CPP / "hlo2onnx_policy.hpp"
-    assert len(header.read_text(encoding="utf-8").splitlines()) <= 300
+def test_the_pipe(program: Path, model: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(STEPS, sum(SIZES.values()))).astype(np.float32)
+    command = [str(program.parent / "pipe"), str(model)]
+    done = subprocess.run(command, input=rows.tobytes(), capture_output=True, check=True)
+    found = np.frombuffer(done.stdout, np.int32).reshape(STEPS, 6)
+    policy = Policy(model)
+    for row, action in zip(rows, found, strict=True):
+        parts = np.split(row, np.cumsum([*SIZES.values()])[:-1])
+        observation = dict(zip(SIZES, parts, strict=True))
+        assert np.array_equal(policy.step(observation).view(np.int32), action)
+
+
+def test_a_loop_of_fixed_rate(program: Path, model: Path) -> None:
+    printed = run([str(program.parent / "real_time"), str(model), "20"])
+    assert "late steps" in printed
+
+
+def test_a_node_of_ros() -> None:
+    """It compiles against stubs of what it uses."""
+    stubs, source = Path(__file__).parent / "ros_stubs", CPP / "ros_node.cpp"
+    flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{stubs}"]
+    run([tool("g++"), *flags, "-isystem", str(ort_headers()), str(source)])
+
+
+def test_the_force_field(program: Path, tmp_path: Path) -> None:
+    """10,000 steps in C++ conserve the energy as those in JAX, and begin as they do."""
+    example = runpy.run_path(str(CPP / "force_field.py"))
+    box, positions, velocities = example["crystal"](cells=2)
+    np.concatenate([box, positions.ravel(), velocities.ravel()]).tofile(tmp_path / "atoms.bin")
+    with jax.enable_x64(True):
+        arguments = ("float64[n, 3]", "int32[n, k]", "float64[3]")
+        hlo2onnx.translate(example["force_field"], *arguments).save(tmp_path / "force_field.onnx")
+        expected = dynamics(jax.jit(example["force_field"]), box, positions, velocities, 10_000)
+    files = [str(tmp_path / "force_field.onnx"), str(tmp_path / "atoms.bin")]
+    printed = run([str(program.parent / "force_field"), *files, "10000", str(TIMESTEP)])
+    found = np.array([line.split() for line in printed.splitlines()], np.float64)
+    assert len({*found[:, 4]}) > 3  # lengths of the list
+    np.testing.assert_allclose(found[:5, 1:4], expected[:5], rtol=1e-9)
+    kinetic = np.mean(expected[:, 1] - expected[:, 0])
+    for total in (found[:, 2], expected[:, 1]):
+        assert np.ptp(total) < 5e-4 * kinetic
+        assert abs(np.polyfit(np.arange(len(total)), total, 1)[0]) * len(total) < 1e-4 * kinetic
+
+
+TIMESTEP = 0.002
+
+
+def dynamics(force_field: Any, box: Any, x: Any, v: Any, steps: int) -> np.ndarray:
+    """Potential and total energy and pressure of each 100th step: what force_field.cpp does."""
+    listed, neighbours, rows = None, None, []
+
+    def compute() -> Any:
+        nonlocal listed, neighbours
+        if listed is None or np.linalg.norm(x - listed, axis=1).max() > 0.15:
+            vectors = x - x[:, None]
+            vectors -= box * np.round(vectors / box)
+            near = np.sum(vectors**2, axis=-1) < 1.9**2
+            nearest = np.argsort(~near, axis=1, kind="stable")
+            own = np.arange(len(x))[:, None]
+            listed, neighbours = x, np.where(near[own, nearest], nearest, own).astype(np.int32)
+        return {name: np.asarray(y) for name, y in force_field(x, neighbours, box).items()}
+
+    found = compute()
+    for step in range(steps + 1):
+        if step % 100 == 0:
+            twice, virial = np.sum(v**2), np.trace(found["virial"])
+            pressure = (twice + virial) / (3 * np.prod(box))
+            rows.append((found["energy"], found["energy"] + twice / 2, pressure))
+        v = v + TIMESTEP / 2 * found["forces"]
+        x = x + TIMESTEP * v
+        found = compute()
+        v = v + TIMESTEP / 2 * found["forces"]
+    return np.array(rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"), [("hlo2onnx_policy.hpp", 300), ("force_field.cpp", 120)]
+)
+def test_short(name: str, lines: int) -> None:
+    assert len((CPP / name).read_text(encoding="utf-8").splitlines()) <= lines

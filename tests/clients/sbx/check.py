@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import closed_loop
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ import sbx
 from gymnasium import spaces
 from timing import microseconds
 
-import hlo2onnx
+import hlo2onnx.policy
 
 COUNT = 1000
 """Observations on which the actions are compared."""
@@ -26,11 +27,13 @@ STEPS = 300
 """Steps of training."""
 
 
-def export(model, path):
-    """Writes the actions of `model.predict(observation, deterministic=True)` as an ONNX file."""
+def export(model, path, *, batch=True):
+    """Writes the actions of `model.predict(observation, deterministic=True)` as an ONNX file.
+
+    Without a batch, it is for one robot and the runners of `hlo2onnx.policy`.
+    """
     policy, seen, actions = model.policy, model.observation_space, model.action_space
 
-    @jax.vmap  # the distributions of TFP refuse a batch of free size
     def predict(observation):
         if isinstance(observation, dict):
             observation = jnp.concatenate([observation[key].ravel() for key in seen])
@@ -41,9 +44,12 @@ def export(model, path):
             return policy.unscale_action(jnp.clip(action, -1, 1))
         return jnp.clip(action, actions.low, actions.high)
 
+    if not batch:
+        return hlo2onnx.policy.translate(predict, seen.sample()).save(path)
     example = jax.tree.map(lambda x: np.stack([x, x]), seen.sample())
+    predict = jax.vmap(predict)  # the distributions of TFP refuse a batch of free size
     program = hlo2onnx.translate(predict, example, dynamic="b, ...", output_names=["action"])
-    program.save(path)
+    return program.save(path)
 
 
 class Reach(gym.Env):
@@ -121,12 +127,36 @@ def compare(case: str, folder: Path) -> dict[str, float]:
     }
 
 
+def balance(folder: Path) -> dict[str, Any]:
+    """Trains SAC to balance a pole in MuJoCo, which then runs with the ONNX file only."""
+    env = gym.make("InvertedPendulum-v5", reset_noise_scale=0.05)
+    options = {"learning_rate": 3e-3, "gamma": 0.98, "tau": 0.02, "learning_starts": 500}
+    model = sbx.SAC("MlpPolicy", env, seed=0, policy_kwargs={"net_arch": [64, 64]}, **options)
+    model.learn(9000)
+    export(model, folder / "pole.onnx", batch=False)
+    robot = closed_loop.Robot(
+        model=env.unwrapped.model,
+        observe=lambda data: np.float32(np.concatenate([data.qpos, data.qvel])),
+        control=lambda action: action,
+        reward=lambda data: 1 - data.qpos[0] ** 2 - data.qpos[1] ** 2,
+        start=np.array([0, 0.05]),
+        substeps=2,
+        push=0.3,
+    )
+    return closed_loop.compare(
+        robot, folder / "pole.onnx", lambda seen: model.predict(seen, deterministic=True)[0]
+    )
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         figures = {case: compare(case, Path(folder)) for case in CASES}
-    versions = {name: version(name) for name in ("sbx-rl", "jax", "onnxruntime")}
-    print(json.dumps({"versions": versions, **figures}))
-    return max(figure["error"] for figure in figures.values()) > 1e-5
+        pole = balance(Path(folder))
+    versions = {name: version(name) for name in ("sbx-rl", "mujoco", "jax", "onnxruntime")}
+    print(json.dumps({"versions": versions, **figures, "SAC on a pole": pole}))
+    # Actions are up to 5, and those on pixels are behind sums of thousands of products.
+    fails = max(figure["error"] for figure in figures.values()) > 2e-5
+    return fails or not closed_loop.passes(pole)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+#include <rclcpp/rclcpp.hpp>
