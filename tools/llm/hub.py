@@ -57,6 +57,7 @@ def ours(name: str, folder: str) -> None:
         jax.jit(step, donate_argnums=2),
         *(params, tokens, cache, index),
         bind=0,
+        opset=24,  # caches of layers are updated in place
         input_names=["tokens", "past_key_values.all", "index"],
         output_names=["logits", "present.all"],
     )
