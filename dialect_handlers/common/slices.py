@@ -196,6 +196,11 @@ def write_window(
     partial = [axis for axis in range(len(dims)) if sizes[axis] != dims[axis]]
     if not partial:
         return update
+    start = starts.get(partial[0], 0)
+    is_of_cache = len(partial) == 1 and partial != [0] and em.supports("TensorScatter", dtype_of(x))
+    if is_of_cache and not isinstance(start, int):
+        # ONNX Runtime updates a copy in its place, which ScatterND copies once more.
+        return em.TensorScatter(x, update, em.expand(start, dims[:1]), axis=partial[0])
     depth = partial[-1] + 1
     rows, row = product(sizes[:depth]), product(sizes[depth:])
     # Slices of a Concat at known places are slices of its parts, of ScatterND they are not.
@@ -236,17 +241,8 @@ def read_window(
 def _scattered(
     em: Emitter, x: oir.Value, update: oir.Value, starts: Mapping[int, Start], depth: int
 ) -> oir.Value:
-    """ScatterND of the rows along the first `depth` axes, all of them different.
-
-    TensorScatter where the opset has it, and the window is a part of one axis but the first: ONNX
-    Runtime then updates a copy in its place.
-    """
+    """ScatterND of the rows along the first `depth` axes, all of them different."""
     extents = shape_of(update)[:depth]
-    partial = [axis for axis, size in enumerate(extents) if size != shape_of(x)[axis]]
-    if len(partial) == 1 and partial != [0] and em.supports("TensorScatter", dtype_of(x)):
-        start = starts.get(partial[0], 0)
-        first = em.i64([start]) if isinstance(start, int) else start
-        return em.TensorScatter(x, update, em.expand(first, shape_of(x)[:1]), axis=partial[0])
     rows = product(extents)
     if not isinstance(rows, int) or rows > MOST_ROWS:
         return em.ScatterND(x, _row_places(em, extents, starts), update)

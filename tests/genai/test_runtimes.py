@@ -32,6 +32,7 @@ from small_llama import (
     STEP,
     all_logits,
     beams,
+    buffered,
     conversation,
     in_jax,
     padded,
@@ -71,7 +72,9 @@ BEAM = {**LENGTH, "num_beams": 3, "num_return_sequences": 3}
 SAMPLE = {**LENGTH, "do_sample": True, "top_k": 5, "top_p": 0.9, "random_seed": 3}
 SHARES: dict[str, Any] = {"search": {"past_present_share_buffer": True}}
 STEPS = pytest.mark.parametrize(
-    ("step", "options"), [(STEP, {}), (shared, SHARES)], ids=["growing", "shared"]
+    ("step", "options"),
+    [(STEP, {}), (shared, SHARES), (buffered, {**SHARES, "opset": 24})],
+    ids=["growing", "shared", "in place"],
 )
 ENDS = [299, 222, 236]
 """Tokens that end turns early."""
@@ -138,12 +141,11 @@ def test_the_builders_tokens(
         (one, {**wide, "repetition_penalty": 1.4, "min_length": 30}),
         (one, {**wide, "no_repeat_ngram_size": 2}),
         (one, {**wide, "then": then}),
+        *((ids, {**BEAM, **wide}) for ids in (one, BATCH, batch)),
     ]
-    if step is STEP:
-        runs += [(ids, {**BEAM, **wide}) for ids in (one, BATCH, batch)]
     config = json.loads((built / "genai_config.json").read_text())
     config["model"]["eos_token_id"] = ENDS
-    config["search"]["past_present_share_buffer"] = step is shared
+    config["search"]["past_present_share_buffer"] = step is not STEP
     (built / "genai_config.json").write_text(json.dumps(config))
     assert in_genai(tmp_path, *runs) == in_genai(built, *runs)
 
