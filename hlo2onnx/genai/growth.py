@@ -52,15 +52,11 @@ def let_caches_grow(model: oir.Model, mask: str, past: Iterable[str]) -> None:
                 _append(b, write, update, fits)
 
 
-_UPDATES = {"ScatterND": 2, "TensorScatter": 1}
-"""Operators that write into their first operand, and the operand that they write."""
-
-
 def _update(node: oir.Node, caches: Sequence[oir.Value]) -> oir.Value | None:
     """The positions that a node writes into a cache; None if it does something else."""
-    if node.op_type not in _UPDATES or (past := node.inputs[0]) not in caches:
+    if node.op_type != "ScatterND" or (past := node.inputs[0]) not in caches:
         return None
-    update = node.inputs[_UPDATES[node.op_type]]
+    update = node.inputs[2]
     if past is None or update is None:
         return None
     both = ((*dims[:AXIS], *dims[AXIS + 1 :]) for dims in map(shape_of, (past, update)))

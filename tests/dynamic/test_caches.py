@@ -43,16 +43,11 @@ def places_in_place(program: hlo2onnx.OnnxProgram) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("opset", [None, 24])
 @pytest.mark.parametrize("name", CASES)
-def test_a_write(name: str, opset: int | None) -> None:
-    """TensorScatter from opset 24 on, but not along the first axis."""
+def test_a_write(name: str) -> None:
     write, cache, new = CASES[name]
-    jitted = jax.jit(write, donate_argnums=0)
-    program = hlo2onnx.translate(jitted, cache, new, "int32[]", opset=opset)
-    scatters = opset is None or name == "many rows"
-    assert program.report.nodes["ScatterND"] == scatters
-    assert program.report.nodes["TensorScatter"] == (not scatters)
+    program = hlo2onnx.translate(jax.jit(write, donate_argnums=0), cache, new, "int32[]")
+    assert program.report.nodes["ScatterND"] == 1
     assert program.report.nodes["Slice"] == 0
     assert places_in_place(program) == [0]
     rng = np.random.default_rng(0)
