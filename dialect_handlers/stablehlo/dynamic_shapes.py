@@ -84,7 +84,7 @@ def real_dynamic_slice(em: Emitter, op: Op) -> oir.Value:
     """real_dynamic_slice(x, starts, limits, strides) -> Slice."""
     x, *bounds = em.operands(op)
     starts, strides = (dims_of(em, item) for item in bounds[::2])
-    limits = _limits(em, *bounds[:2], starts)
+    limits = _limits(em, bounds[0], bounds[1], starts)
     for axis, dim in enumerate(shape_of(x)):
         if difference(limits[axis], starts[axis]) == dim:
             starts[axis], limits[axis] = 0, dim
