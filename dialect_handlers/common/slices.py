@@ -196,6 +196,9 @@ def write_window(
     partial = [axis for axis in range(len(dims)) if sizes[axis] != dims[axis]]
     if not partial:
         return update
+    start = starts.get(partial[0], 0)
+    if _is_made(em, x) and len(partial) == 1 and partial != [0] and not isinstance(start, int):
+        return em.TensorScatter(x, update, em.expand(start, dims[:1]), axis=partial[0])
     depth = partial[-1] + 1
     rows, row = product(sizes[:depth]), product(sizes[depth:])
     # Slices of a Concat at known places are slices of its parts, of ScatterND they are not.
@@ -210,6 +213,12 @@ def write_window(
     if scatters and has_places:
         return _scattered(em, x, update, starts, depth)
     return _between(em, x, update, {axis: starts.get(axis, 0) for axis in partial})
+
+
+def _is_made(em: Emitter, x: oir.Value) -> bool:
+    """Whether ONNX Runtime may update a value in its place by TensorScatter, where ScatterND copies
+    it. It does neither to inputs of a graph, but warns about TensorScatter."""
+    return x.producer() is not None and em.supports("TensorScatter", dtype_of(x))
 
 
 def is_small_part(em: Emitter, sizes: Sequence[Dim], dims: Sequence[Dim]) -> bool:

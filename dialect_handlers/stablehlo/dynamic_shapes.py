@@ -14,7 +14,7 @@ from dialect_handlers.common.padding import pad
 from dialect_handlers.common.slices import from_either_end
 from dialect_handlers.common.tensors import count_along
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.ir.dims import difference, is_static
+from hlo2onnx.ir.dims import difference, is_static, total
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter
@@ -83,7 +83,11 @@ def dynamic_iota(em: Emitter, op: Op, *, iota_dimension: int) -> oir.Value:
 def real_dynamic_slice(em: Emitter, op: Op) -> oir.Value:
     """real_dynamic_slice(x, starts, limits, strides) -> Slice."""
     x, *bounds = em.operands(op)
-    starts, limits, strides = (dims_of(em, item) for item in bounds)
+    starts, strides = (dims_of(em, item) for item in bounds[::2])
+    limits = _limits(em, bounds[0], bounds[1], starts)
+    for axis, dim in enumerate(shape_of(x)):
+        if difference(limits[axis], starts[axis]) == dim:
+            starts[axis], limits[axis] = 0, dim
     if not is_static(strides):
         vectors = [em.extents.vector(column) for column in (starts, limits)]
         axes, steps = em.i64(list(range(len(strides)))), em.extents.vector(strides)
@@ -101,6 +105,16 @@ def real_dynamic_slice(em: Emitter, op: Op) -> oir.Value:
         x = em.unsqueeze(em.Gather(x, em.extents.scalar(index), axis=axis), [axis])
         starts[axis], limits[axis] = 0, 1
     return em.slice(x, starts, limits, strides)  # type: ignore[arg-type]
+
+
+def _limits(em: Emitter, starts: oir.Value, limits: oir.Value, known: Sequence[Dim]) -> list[Dim]:
+    """Limits; starts + sizes, as JAX writes a dynamic_slice of symbolic sizes, by their terms."""
+    node = limits.producer()
+    if node is None or node.op_type != "Add" or starts not in node.inputs:
+        return dims_of(em, limits)
+    (sizes,) = [x for x in node.inputs if x is not starts] or [starts]
+    assert sizes is not None
+    return [total(*pair) for pair in zip(known, dims_of(em, sizes), strict=True)]
 
 
 @handles("stablehlo.dynamic_pad", form="parts")

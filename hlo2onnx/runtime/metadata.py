@@ -19,7 +19,7 @@ from hlo2onnx.ir.traversal import reads
 from hlo2onnx.report import Report
 from hlo2onnx.runtime.calling import describe
 
-_IN_PLACE = frozenset({"ScatterElements", "ScatterND"})
+_IN_PLACE = frozenset({"ScatterElements", "ScatterND", "TensorScatter"})
 """Operators that ONNX Runtime runs without a copy if the output has the memory of `data`."""
 
 _COPIES = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})

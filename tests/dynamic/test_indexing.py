@@ -125,3 +125,16 @@ WINDOWS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 def test_windows_at_given_places(name: str) -> None:
     function, specs = WINDOWS[name]
     every_size(function, *specs)
+
+
+def test_a_window_of_rows_has_their_number() -> None:
+    """As keras-hub masks keys that are far away: made of positions, and cut once."""
+
+    def mask(x: jax.Array, keys: jax.Array, start: jax.Array) -> jax.Array:
+        count = keys.shape[0]
+        near = ~jnp.tri(count, k=-3, dtype=bool) & jnp.tri(count, k=2, dtype=bool)
+        return jnp.where(lax.dynamic_slice(near, (start, 0), (x.shape[0], count)), 0, x[:, None])
+
+    program = every_size(mask, "s", "2*s", "int32[]", integers=9)
+    assert operators(program).keys().isdisjoint({"Expand"})
+    assert operators(program)["Slice"] == 2

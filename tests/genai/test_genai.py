@@ -26,20 +26,22 @@ from small_llama import (
     PROMPTS,
     STEP,
     all_logits,
+    buffered,
     padded,
     shared,
 )
+from target_costs import use_costs
 
 import hlo2onnx
 from hlo2onnx import genai
 
 
-def greedy(session: onnxruntime.InferenceSession, prompts: Any) -> list[list[int]]:
-    """The most likely tokens after prompts by a model with a growing cache."""
+def greedy(session: onnxruntime.InferenceSession, prompts: Any, room: int = 0) -> list[list[int]]:
+    """The most likely tokens after prompts by a model with a growing cache, or one with room."""
     inputs = session.get_inputs()
     ids, mask = padded(prompts)
     kind = np.float16 if inputs[-1].type == "tensor(float16)" else np.float32
-    past = [np.zeros((len(ids), 2, 0, 16), kind)] * 4
+    past = [np.zeros((len(ids), 2, room, 16), kind)] * 4
     new = ids
     for _ in range(COUNT):
         positions = np.maximum(np.cumsum(mask, 1) - 1, 0)[:, -new.shape[1] :]
@@ -121,6 +123,27 @@ def test_a_shared_cache(tmp_path: Path) -> None:
     dims = [value.type.tensor_type.shape.dim for value in (model.input[3], model.output[1])]
     shapes = [[dim.dim_param or dim.dim_value for dim in each] for each in dims]
     assert shapes == [["batch_size", 2, "T", 16]] * 2
+
+
+@pytest.mark.parametrize("is_in_place", [False, True])
+@pytest.mark.parametrize("step", [shared, buffered])
+def test_a_shared_cache_grows(
+    step: Any,
+    is_in_place: bool,
+    tmp_path: Path,
+    expected: list[list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As onnxruntime-genai lets it in a beam search; it is written in place otherwise."""
+    use_costs(monkeypatch, scattered_row=16 if is_in_place else 64)
+    genai.save(tmp_path, step, PARAMS, CONFIG, search={"past_present_share_buffer": True})
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    assert greedy(session, PROMPTS) == expected
+    assert greedy(session, PROMPTS, room=LONGEST + COUNT) == expected
+    nodes = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph.node
+    branches = [each.g.node for node in nodes if node.op_type == "If" for each in node.attribute]
+    written = [[node.op_type for node in each] for each in branches]
+    assert written == [["ScatterND"], ["Concat"]] * (4 * is_in_place)
 
 
 def test_tokenizer_files_are_copied(tmp_path: Path) -> None:

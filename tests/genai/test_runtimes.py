@@ -32,11 +32,13 @@ from small_llama import (
     STEP,
     all_logits,
     beams,
+    buffered,
     conversation,
     in_jax,
     padded,
     shared,
 )
+from target_costs import use_costs
 from web_pages import drive
 
 from hlo2onnx import genai
@@ -71,7 +73,9 @@ BEAM = {**LENGTH, "num_beams": 3, "num_return_sequences": 3}
 SAMPLE = {**LENGTH, "do_sample": True, "top_k": 5, "top_p": 0.9, "random_seed": 3}
 SHARES: dict[str, Any] = {"search": {"past_present_share_buffer": True}}
 STEPS = pytest.mark.parametrize(
-    ("step", "options"), [(STEP, {}), (shared, SHARES)], ids=["growing", "shared"]
+    ("step", "options"),
+    [(STEP, {}), (shared, SHARES), (buffered, SHARES)],
+    ids=["growing", "shared", "in place"],
 )
 ENDS = [299, 222, 236]
 """Tokens that end turns early."""
@@ -97,8 +101,11 @@ def test_genai_with_a_shared_cache(tmp_path: Path, expected: list[list[int]]) ->
 
 
 @STEPS
-def test_genai_goes_on(step: Any, options: dict[str, Any], tmp_path: Path) -> None:
+def test_genai_goes_on(
+    step: Any, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Prompts after tokens that end a turn; and back to 8 tokens."""
+    use_costs(monkeypatch, scattered_row=16)
     genai.save(tmp_path, step, PARAMS, {**CONFIG, "eos_token_id": ENDS}, **options)
     then = [(kept, [ids]) for kept, ids in THEN]
     (found,) = in_genai(tmp_path, (PROMPTS[1:2], {"max_length": 40, "then": then}))
@@ -124,9 +131,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @STEPS
 def test_the_builders_tokens(
-    step: Any, options: dict[str, Any], built: Path, tmp_path: Path
+    step: Any,
+    options: dict[str, Any],
+    built: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Those of genai's own model, by all kinds of search."""
+    use_costs(monkeypatch, scattered_row=16)
     genai.save(tmp_path, step, PARAMS, {**CONFIG, "eos_token_id": ENDS}, **options)
     one, batch = PROMPTS[1:2], [list(range(row, row + LONGEST)) for row in (10, 30, 40, 50)]
     wide = {"max_length": 40}
@@ -138,12 +150,11 @@ def test_the_builders_tokens(
         (one, {**wide, "repetition_penalty": 1.4, "min_length": 30}),
         (one, {**wide, "no_repeat_ngram_size": 2}),
         (one, {**wide, "then": then}),
+        *((ids, {**BEAM, **wide}) for ids in (one, BATCH, batch)),
     ]
-    if step is STEP:
-        runs += [(ids, {**BEAM, **wide}) for ids in (one, BATCH, batch)]
     config = json.loads((built / "genai_config.json").read_text())
     config["model"]["eos_token_id"] = ENDS
-    config["search"]["past_present_share_buffer"] = step is shared
+    config["search"]["past_present_share_buffer"] = step is not STEP
     (built / "genai_config.json").write_text(json.dumps(config))
     assert in_genai(tmp_path, *runs) == in_genai(built, *runs)
 

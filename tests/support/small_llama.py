@@ -52,6 +52,19 @@ def shared(params: Any, ids: Any, mask: Any, positions: Any, past: Any) -> Any:
     ]
 
 
+def buffered(params: Any, ids: Any, mask: Any, positions: Any, past: Any) -> Any:
+    """A step that attends to the whole buffer, as it has written into it."""
+    start, room = mask.shape[1] - ids.shape[1], past[0][0].shape[2]
+    new, all_positions = jnp.arange(ids.shape[1])[:, None], jnp.arange(room)
+    real = jnp.pad(mask, ((0, 0), (0, room - mask.shape[1]))) > 0
+    seen = ((all_positions <= start + new) & real[:, None])[:, None, None]
+
+    def append(cache: jax.Array, keys: jax.Array) -> jax.Array:
+        return jax.lax.dynamic_update_slice_in_dim(cache, keys, start, 2)
+
+    return llama.transformer(SIZES, params, ids, positions, seen, past, append)
+
+
 def new_cache(batch: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(np.zeros((batch, 2, 0, 16), np.float32),) * 2] * 2
 

@@ -32,6 +32,7 @@ def ours(name: str, folder: str) -> None:
 
     import hlo2onnx
 
+    keras.utils.set_random_seed(0)
     common: dict[str, Any] = {"vocabulary_size": VOCAB, "num_layers": LAYERS, "hidden_dim": WIDTH}
     common |= {"num_query_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": FEATURES}
     gemma = {"attention_logit_soft_cap": 50, "final_logit_soft_cap": 30, "use_post_ffw_norm": True}
@@ -57,6 +58,7 @@ def ours(name: str, folder: str) -> None:
         jax.jit(step, donate_argnums=2),
         *(params, tokens, cache, index),
         bind=0,
+        opset=24,  # caches of layers are updated in place
         input_names=["tokens", "past_key_values.all", "index"],
         output_names=["logits", "present.all"],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +12,13 @@ import onnx_ir as oir
 import pytest
 from jax.scipy import ndimage
 from rewriting import Build, Rewrite, fires, model_of
+from symbolic import free
 from target_costs import use_costs, with_costs
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.match.views import first
 from hlo2onnx.raising.rules.algebra.flat_gather import FlatGather, ScalarGather
 from hlo2onnx.targets import load_target
 
@@ -248,3 +251,47 @@ def test_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fired["flat-gather"] or fired["scalar-gather"], program.model
     found = program.verify(IMAGE, ROWS, COLUMNS)
     assert found.ok, found
+
+
+PARTS = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+
+
+def parts(b: GraphBuilder, x: oir.Value, *columns: int) -> list[oir.Value]:
+    """x[:, -1, column] for some columns."""
+    inner = b.Gather(x, b.i64(-1), axis=1)
+    return [b.Gather(inner, b.i64(column), axis=1) for column in columns]
+
+
+def test_parts_of_a_part() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        return parts(b, x, 0, -1)
+
+    Rewrite(build, {"x": PARTS}, FlatGather()).gives("Reshape", "Gather", "Reshape", "Gather")
+
+
+def also_read(b: GraphBuilder, x: oir.Value, has_reader: bool) -> list[oir.Value]:
+    (part,) = parts(b, x, 1)
+    node = part.producer()
+    assert node is not None
+    return [part, b.Neg(first(node)) if has_reader else first(node)]
+
+
+def twice(b: GraphBuilder, x: oir.Value, i: Any, j: Any, axis: int = 1) -> oir.Value:
+    return b.Gather(b.Gather(x, i, axis=1), j, axis=axis)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda b, x: also_read(b, x, has_reader=True),
+        lambda b, x: also_read(b, x, has_reader=False),
+        lambda b, x: twice(b, x, b.i64(1), b.i64(0), axis=0),
+        lambda b, x: twice(b, x, b.i64([1]), b.i64(0)),
+        lambda b, x: twice(b, x, b.i64(1), b.i64([0, 1])),
+        lambda b, x: twice(b, free(b, x, 2, "n", 4, 5), b.i64(1), b.i64(0)),
+        lambda b, x: twice(b, x, b.Size(b.Shape(x, end=1)), b.i64(0)),
+    ],
+)
+def test_parts_that_stay(build: Callable[..., Any]) -> None:
+    """Others read the part, the axes differ or are free, or an index is no constant number."""
+    Rewrite(build, {"x": PARTS}, FlatGather()).nothing()

@@ -79,6 +79,14 @@ def test_without_parameters_and_over_two_axes() -> None:
     assert operators(lambda x: two_pass(x, (1, 2)), X) == ["LayerNormalization"]
 
 
+@pytest.mark.parametrize("normalize", [fast, rms])
+def test_rows_with_a_new_axis(normalize: Callable[[jax.Array], jax.Array]) -> None:
+    """The Reshape sinks below the norm, though its statistics do not have the axis."""
+    counted = nodes(lambda x, s: normalize(x[:, None]) * s, X[0], S)
+    names = {fast: "LayerNormalization", rms: "RMSNormalization"}
+    assert counted[names[normalize]] == 1 and counted.total() <= 3
+
+
 def test_large_means_lose_no_digits() -> None:
     assert operators(two_pass, X + 1000) == ["LayerNormalization"]
 

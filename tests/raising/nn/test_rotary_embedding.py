@@ -184,3 +184,44 @@ def test_scalars_beside_what_is_joined() -> None:
 
     x, y = RNG.normal(size=(2, 4)).astype(np.float32)
     assert not verified(function, x, y, np.float32(2)).report.nodes["RotaryEmbedding"]
+
+
+W = RNG.normal(size=(16, H * D)).astype(np.float32)
+
+
+def interleaved(x: Any, angle: Any, w: Any = W, order: int = 1) -> Any:
+    """As Gemma of keras-hub: halves are rotated, and stacked as neighbors."""
+    product = (x @ w).reshape(*x.shape[:-1], H, D)
+    a, b = jnp.split(halves(product, jnp.cos(angle), jnp.sin(angle)), 2, axis=-1)
+    return jnp.stack([a, b][::order], axis=-1).reshape(product.shape)
+
+
+@pytest.mark.parametrize("dims", [None, {0: "b, t, 16", 1: "t, 1, 4"}])
+def test_halves_that_are_interleaved_afterwards(dims: Any) -> None:
+    """The columns of the weight are in the order of neighbors."""
+    x, angle = RNG.normal(size=(B, T, 16)).astype(np.float32), angles(T, 1)
+    program = hlo2onnx.translate(interleaved, x, angle, dynamic=dims)
+    assert program.verify(x, angle).ok
+    nodes = program.report.nodes
+    assert nodes["RotaryEmbedding"] == nodes["MatMul"] == 1
+    assert not nodes["Split"] and not nodes["Unsqueeze"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, angle: interleaved(x, angle, order=-1),
+        lambda x, angle: (interleaved(x, angle), x @ W),
+        lambda x, angle: interleaved(x, angle, x[0, :1].T * W),
+        lambda x, angle: (interleaved(x, angle), (x + 1) @ W),
+    ],
+    ids=["another order", "a product with other readers", "no weight", "a weight read twice"],
+)
+def test_halves_that_stay(function: Any) -> None:
+    x, angle = RNG.normal(size=(B, T, 16)).astype(np.float32), angles(T, 1)
+    (node,) = (
+        node
+        for node in verified(function, x, angle).model.graph.all_nodes()
+        if node.op_type == "RotaryEmbedding"
+    )
+    assert "interleaved" not in node.attributes

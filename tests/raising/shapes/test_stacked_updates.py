@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 import pytest
-from every_size import every_size
+from every_size import arguments, every_size
 from jax import lax
+
+import hlo2onnx
 
 Write = Callable[[jax.Array, int, jax.Array, jax.Array], jax.Array]
 
@@ -51,6 +53,26 @@ def test_caches_of_layers(sizes: str) -> None:
     program = every_size(step, *SPECS[sizes])
     assert scatters(program)
     assert program.report.nodes["ScatterND"] <= 3
+
+
+@pytest.mark.parametrize("sizes", SPECS)
+def test_caches_of_layers_by_positions(sizes: str) -> None:
+    """The opset has TensorScatter."""
+    program = hlo2onnx.translate(step, *SPECS[sizes], opset=24)
+    assert program.report.nodes["TensorScatter"] == 2 and program.report.nodes["ScatterND"] == 0
+    for size in (1, 2):
+        assert program.verify(*arguments(program, size)).ok
+
+
+def test_batches_by_positions() -> None:
+    """TensorScatter counts them along the first axis."""
+
+    def function(cache: jax.Array, new: jax.Array, at: jax.Array) -> jax.Array:
+        return jnp.stack([written(cache[i], i, new, at) for i in range(3)])
+
+    program = hlo2onnx.translate(function, "3, 2, t, 4, 16", "2, 1, 4, 16", "int32[]", opset=24)
+    assert program.report.nodes["TensorScatter"] == 3
+    assert program.verify(*arguments(program, 4)).ok
 
 
 def test_parts_along_the_first_axis() -> None:

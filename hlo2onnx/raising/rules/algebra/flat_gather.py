@@ -7,10 +7,19 @@ import math
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.ir.dims import fixed, is_static
 from hlo2onnx.ir.ranges import Range, range_of_type
-from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of, size_of, static_shape
+from hlo2onnx.ir.values import (
+    const_ints,
+    const_of,
+    dtype_of,
+    rank_of,
+    shape_of,
+    size_of,
+    static_shape,
+)
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, maker_of, operands, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
 from hlo2onnx.raising.rules.algebra.gather_indices import clamped_from_the_end
 
 INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
@@ -45,13 +54,19 @@ class FlatGather(Rule):
     [0, m) and i in [-n, n); i * m + j then counts from the end as i does. Casts, clamps and bounds
     of the joined indices are applied to i and j. The index is computed in i32 if it fits. Done for
     many pairs, where it is faster.
+
+    Also for Gather(Gather(x, i), j) along one axis with constant numbers i and j, as where the
+    cache of a layer is a part of one tensor: all that both copy is copied once. Legal if only such
+    Gathers read the inner one.
     """
 
     name = "flat-gather"
-    anchors = frozenset({"GatherND"})
+    anchors = frozenset({"Gather", "GatherND"})
     phase = 5
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        if node.op_type == "Gather":
+            return _part_of_part(node, b)
         x, indices = operands(node)
         need(not node.attributes.get_int("batch_dims", 0), "it has batch axes", node)
         dims = needed(static_shape(x), "the extents are dynamic", x)
@@ -66,6 +81,31 @@ class FlatGather(Rule):
             index = b.Add(b.Mul(index, b.scalar(extent, dtype)), column)
         rows = b.reshape(x, (math.prod(dims[:count]), *dims[count:]))
         return scalars_at(b, rows, index) if count == len(dims) else b.Gather(rows, index, axis=0)
+
+
+def _part_of_part(node: oir.Node, b: Rewriter) -> oir.Value:
+    """x[i][j], from x with both axes as one."""
+    inner = needed(maker_of(first(node), "Gather"), "it gathers of no Gather", node)
+    part, (x, _) = inner.outputs[0], operands(inner)
+    readers = part.consumers()
+    need(all(map(_number, (inner, *readers))), "an index is not constant", inner)
+    axes = {each.attributes.get_int("axis", 0) % rank_of(first(each)) for each in (inner, *readers)}
+    (axis,) = axes if len(axes) == 1 else (rank_of(x),)
+    dims = shape_of(x)
+    extents = fixed(dims[axis : axis + 2]) if is_static(dims[axis : axis + 2]) else []
+    need(len(extents) == 2 and all(extents), "they gather along other or free axes", node)
+    need(not part.is_graph_output(), "others read the inner Gather", inner)
+    (i, j), (n, m) = [_number(each) or (0,) for each in (inner, node)], extents
+    flat = (*dims[:axis], n * m, *dims[axis + 2 :])
+    need(b.reshapes_at_once(x, flat), "its shape is computed at run time", x)
+    return b.Gather(b.reshape(x, flat), b.i64(i[0] % n * m + j[0] % m), axis=axis)
+
+
+def _number(node: oir.Node) -> tuple[int, ...] | None:
+    """The constant index of a Gather of one part, whose axis vanishes."""
+    if node.op_type != "Gather" or rank_of(operands(node)[1]):
+        return None
+    return const_ints(operands(node)[1])
 
 
 def _inside(b: Rewriter, index: oir.Value, extent: int, lowest: int) -> oir.Value:

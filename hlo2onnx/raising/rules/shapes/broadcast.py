@@ -11,7 +11,7 @@ from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.shapes import broadcast_shapes
 from hlo2onnx.ir.values import Shape, const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import CONSTANT, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, is_private, operands, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, is_private, maker_of, operands, source_of
 from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
 
@@ -96,8 +96,15 @@ class SinkBroadcast(Rule):
         assert shape is not None
         aligned = (1,) * (len(output) - len(shape)) + shape
         known = all(isinstance(y, int) or x == y for x, y in zip(aligned, output, strict=True))
-        need(known, "its shape is computed at run time", node)
-        return b.expand(b.like(node, smaller), output)
+        if known:
+            return b.expand(b.like(node, smaller), output)
+        makers = [maker_of(x, "Expand") for x in inputs if shape_of(x) == output]
+        whole = needed(next(filter(None, makers), None), "its shape is computed at run time", node)
+        fits = all(x in (1, y) for x, y in zip(aligned, output, strict=True))
+        need(fits, "its shape is computed at run time", node)
+        found = b.like(node, smaller)
+        types = [(dtype_of(found), output)]
+        return b.op("Expand", found, whole.inputs[1], types=types)
 
 
 def _transposed_before(node: oir.Node, b: Rewriter) -> oir.Value:

@@ -122,10 +122,11 @@ class SinkReshape(Rule):
 
     Legal for elementwise operators if the other operands have a form for the earlier shape: a
     single element, the same kind of Reshape, a constant that broadcasts over all or none of the
-    reshaped axes, or any operand if the Reshape only adds leading axes of 1, to one element or to
-    no lower rank than that operand has. A Reshape with other readers stays, unless it is of floats,
-    only adds or drops axes of 1, and can sink past them. So for Softmax and LogSoftmax along a last
-    axis that the Reshape keeps: grouped attention writes its scores so.
+    reshaped axes, likewise a Reshape if both only add or drop axes of 1, or any operand if the
+    Reshape only adds leading axes of 1, to one element or to no lower rank than that operand has. A
+    Reshape with other readers stays, unless it is of floats, only adds or drops axes of 1, and can
+    sink past them. So for Softmax and LogSoftmax along a last axis that the Reshape keeps: grouped
+    attention writes its scores so.
     """
 
     name = "sink-reshape"
@@ -192,8 +193,11 @@ def _before(x: oir.Value, before: Shape, target: Shape, b: Rewriter) -> oir.Valu
     if all(dim == 1 for dim in shape_of(x)):
         need(rank_of(x) <= min(len(before), len(target)), "another operand has more axes", x)
         return x
-    need(x.const_value is not None, "another operand is computed and has another shape", x)
-    return b.reshape(x, _constant_shape(x, before, target))
+    is_free = x.const_value is not None or (_moves(x) and _only_units(before, target))
+    need(is_free, "another operand is computed and has another shape", x)
+    dims = _constant_shape(x, before, target)
+    need(b.reshapes_at_once(x, dims), "its shape is computed at run time", x)
+    return b.reshape(x, dims)
 
 
 def _constant_shape(x: oir.Value, before: Shape, target: Shape) -> Shape:

@@ -13,7 +13,7 @@ from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, ra
 
 class StackedUpdates(Rule):
     """Concat(ScatterND(x[0], places, u), ScatterND(x[1], places, v)) -> ScatterND(x, places of
-    both, Concat(u, v))
+    both, Concat(u, v)), likewise for TensorScatter
 
     Along any axis of x, for its parts in order, none left out. Legal for equal places in all parts,
     as each is in one part. Programs that hold the caches of all layers in one array take it apart
@@ -29,13 +29,18 @@ class StackedUpdates(Rule):
         whole, axis = node.outputs[0], node.attributes["axis"].as_int() % rank_of(node.outputs[0])
         scatters = [_update(x, axis) for x in operands(node)]
         parts = [_part(first(each), axis) for each in scatters]
-        x, places = parts[0][0], scatters[0].inputs[1]
+        (x, _), (places, _) = parts[0], _written(scatters[0])
         in_order = all(part == (x, index) for index, part in enumerate(parts))
         need(in_order and shape_of(x) == shape_of(whole), "it stacks no parts of one tensor", node)
-        is_same = all(each.inputs[1] is places for each in scatters)
+        kinds = {(each.op_type, each.attributes.get_int("axis", 0)) for each in scatters}
+        is_same = len(kinds) == 1 and all(_written(each)[0] is places for each in scatters)
         need(is_same, "the parts are updated at different places", node)
-        assert places is not None
-        updates = [each.inputs[2] for each in scatters if each.inputs[2] is not None]
+        updates = [_written(each)[1] for each in scatters]
+        ((kind, along),) = kinds
+        if kind == "TensorScatter":
+            need(axis, "it stacks batches", node)
+            joined = b.concat([b.unsqueeze(u, [axis]) for u in updates], axis)
+            return b.TensorScatter(x, joined, places, axis=along + (axis <= along))
         *rows, count = shape_of(places)
         need(rows, "it updates one place", places)
         assert isinstance(count, int)
@@ -60,9 +65,18 @@ def _update(x: oir.Value, axis: int) -> oir.Node:
     dims = shape_of(x)
     is_part = dims[axis] == 1 and shape_of(first(view)) == dims[:axis] + dims[axis + 1 :]
     need(is_part, "its operands have other axes", x)
-    scatter = needed(maker_of(first(view), "ScatterND"), "nothing updates a part", x)
-    need("reduction" not in scatter.attributes, "it combines elements", scatter)
+    scatter = maker_of(first(view), "ScatterND", "TensorScatter")
+    scatter = needed(scatter, "nothing updates a part", x)
+    is_plain = scatter.attributes.keys().isdisjoint({"mode", "reduction"})
+    need(is_plain, "it combines elements, or wraps around", scatter)
     return scatter
+
+
+def _written(scatter: oir.Node) -> tuple[oir.Value, oir.Value]:
+    """The places that an update is written to, and the update."""
+    _, *both = operands(scatter)
+    one, other = both if scatter.op_type == "ScatterND" else both[::-1]
+    return one, other
 
 
 def _part(x: oir.Value, axis: int) -> tuple[oir.Value, int]:

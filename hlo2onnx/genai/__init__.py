@@ -19,6 +19,7 @@ from jax.tree_util import KeyPath, keystr, tree_leaves_with_path, tree_map_with_
 from hlo2onnx.api import translate
 from hlo2onnx.errors import UsageError
 from hlo2onnx.frontend.signature import PyTree
+from hlo2onnx.genai.growth import let_caches_grow
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.runtime.paths import output_folder, writing
 
@@ -105,7 +106,8 @@ def save(
         weights: Name of genai's file of weights. Default: "model.onnx.data".
         search: Other values of genai's search options. With past_present_share_buffer, the cache
             does not grow: past and present have the shape [b, kv heads, T, head size] with
-            T >= t, and `step` writes from position t - s.
+            T >= t, and `step` writes from position t - s. In a beam search genai does not share
+            it; it grows then.
         adapters: LoRA weights by name, each a part of the tree `params` with other numbers. genai
             gets `<name>.onnx_adapter`. Without an adapter, the model has the numbers of `params`.
         options: Options of `hlo2onnx.translate`, such as `target`.
@@ -189,6 +191,8 @@ def _translated(
             output_names=["logits", *(f"present.{name}" for name in caches)],
             **options,
         )
+    if is_shared:
+        let_caches_grow(program.model, IDS[1], [f"past_key_values.{name}" for name in caches])
     program = _quantized(program) if dtype == "q4" else program
     for value in program.model.graph.inputs:
         if value.name in defaults:
