@@ -53,12 +53,10 @@ def test_refusals_are_those_of_translate() -> None:
 def test_what_the_target_lacks_is_found_behind_refused_ops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    without_kernel(monkeypatch, "Atan")
-    text = UNSUPPORTED.replace(
-        "return %1", "%2 = chlo.atan %1 : tensor<3xf32> -> tensor<3xf32>\n  return %2"
-    )
+    without_kernel(monkeypatch, "Log")
+    text = UNSUPPORTED.replace("return %1", "%2 = stablehlo.log %1 : tensor<3xf32>\n  return %2")
     found = hlo2onnx.check(text)
-    assert [refusal.op for refusal in found.refusals][-1] == "Atan"
+    assert [refusal.op for refusal in found.refusals][-1] == "Log"
     assert len(found.refusals) == 3
     assert "ort-cpu has no kernel for it" in found.refusals[-1].why
 

@@ -93,7 +93,7 @@ def test_every_device_for_itself() -> None:
         (MESH.format(a=2, b=6, more=', #stablehlo.axis_ref<name = "b">'), "one has number 11, and"),
         (
             MESH.format(a=1, b=6, more=', #stablehlo.axis_ref<name = "b", sub_axis_info = (2)3>'),
-            "along a part of a mesh axis",
+            "one has number 5, and",
         ),
     ],
 )
