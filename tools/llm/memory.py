@@ -25,7 +25,8 @@ def size(name: str) -> int:
 def main(model: str, heads: str, features: str) -> None:
     """Loads the model and generates; the cache grows.
 
-    The files are read from the disk: of those that were just written, more pages get mapped.
+    The files are read from the disk, for all models alike: pages that are in memory already may
+    count to the peak.
     """
     for file in Path(model).parent.iterdir():
         with file.open("rb") as opened:
