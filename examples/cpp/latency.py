@@ -1,7 +1,7 @@
-"""Prints the latency of policies: python examples/cpp/latency.py build/policy [STEPS].
+"""Prints the latency of policies: python examples/cpp/latency.py build/policy [STEPS [TWINS]].
 
-The argument is the built program of this folder. All run on one core with one thread. Python and
-XLA take turns in blocks of steps.
+The first argument is the built program of this folder, the last one a folder of twins.py. All run
+on one core with one thread. Python, XLA and the twin take turns in blocks of steps.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnxruntime as ort
 from flax import nnx
 
 import hlo2onnx.policy
@@ -100,7 +101,22 @@ def timed(step: Step, count: int) -> list[float]:
     return found
 
 
-def measure(kind: Any, memory: Any, program: str, steps: int) -> None:
+def twin(path: Path, observation: np.ndarray) -> Step:
+    """A step of a model of PyTorch, whose memory is the rest of its inputs and outputs."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    first, *rest = session.get_inputs()
+    given = {x.name: np.zeros(x.shape, np.float32) for x in rest} | {first.name: observation}
+
+    def step() -> None:
+        _, *memory = session.run(None, given)
+        given.update(zip((x.name for x in rest), memory, strict=True))
+
+    return step
+
+
+def measure(kind: Any, memory: Any, program: str, steps: int, twins: Path | None) -> None:
     """Prints a row for each runner."""
     module = kind(nnx.Rngs(0))
     observation = np.full(ENTRIES, 0.1, np.float32)
@@ -117,6 +133,8 @@ def measure(kind: Any, memory: Any, program: str, steps: int) -> None:
         hlo2onnx.policy.translate(module, observation, memory).save(path)
         policy = Policy(path)
         runners: dict[str, Step] = {"Python": lambda: policy.step(observation), "XLA": xla}
+        if twins is not None:
+            runners["twin"] = twin(twins / f"{kind.__name__}.onnx", observation)
         times: dict[str, list[float]] = {name: [] for name in runners}
         for _ in range(BLOCKS):
             for name, step in runners.items():
@@ -127,7 +145,7 @@ def measure(kind: Any, memory: Any, program: str, steps: int) -> None:
     rows = {
         name: (*np.percentile(found, [50, 99]), max(found)) for name, found in times.items()
     } | {"C++": tuple(map(float, re.findall(r"(\d+\.\d) us", printed)))}
-    for name in ("C++", "Python", "XLA"):
+    for name in ("C++", *times):
         figures = " | ".join(f"{figure:.1f}" for figure in rows[name])
         print(f"| {kind.__name__} | {name} | {figures} |", flush=True)
 
@@ -136,5 +154,8 @@ if __name__ == "__main__":
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.environ |= {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "JAX_PLATFORMS": "cpu"}
     print("| policy | runner | p50 us | p99 us | worst us |\n| --- | --- | --- | --- | --- |")
+    program, *more = sys.argv[1:]
+    count = int(more[0]) if more else 100_000
+    twins = Path(more[1]) if more[1:] else None
     for one, zeros in POLICIES.items():
-        measure(one, zeros, sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 100_000)
+        measure(one, zeros, program, count, twins)
