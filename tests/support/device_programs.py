@@ -328,7 +328,10 @@ def ring_attention(n: int) -> Any:
 
 @program
 def pipeline(n: int) -> Any:
-    """A stage on each device; the microbatches go from one to the next in a scan."""
+    """A stage on each device; the microbatches go from one to the next in a scan.
+
+    The gain of a stage is about 1: with a larger one, rounding grows from stage to stage.
+    """
 
     def run(w: Any, x: Any) -> Any:
         index, steps = lax.axis_index("x"), x.shape[0] + n - 1
@@ -342,7 +345,7 @@ def pipeline(n: int) -> Any:
         return lax.psum(jnp.where(index == n - 1, found, 0), "x")
 
     run = over(line(n), run, (P("x"), P()), P(), check_vma=False)
-    return run, (values(n, 5, 5), values(3, 2, 5, seed=1))
+    return run, (values(n, 5, 5) / 2, values(3, 2, 5, seed=1))
 
 
 @program
