@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import jax
 import numpy as np
 import onnx_ir as oir
 import pytest
@@ -14,6 +15,7 @@ from edge_values import edge_values
 from emitting import Emitted
 from mlir_text import Start, Starts, tensor
 
+import hlo2onnx
 from dialect_handlers.stablehlo.dynamic_slices import dynamic_update_slice
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.frontend.mlir.types import numpy_type
@@ -136,3 +138,19 @@ def test_rows_of_a_stack(row: tuple[int, ...], fits: bool) -> None:
         return []
 
     assert not Emitted(build, {"x": np.zeros((7, 3)), "u": np.zeros(row)}).nodes
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+@pytest.mark.parametrize("start", [-9, 0, 2, 9])
+def test_made_values_are_updated_in_place(axis: int, dtype: type, start: int) -> None:
+    """By TensorScatter, from opset 24 on; it writes batches apart, and so not along their axis."""
+
+    def written(x: jax.Array, y: jax.Array, at: jax.Array) -> jax.Array:
+        return jax.lax.dynamic_update_slice_in_dim(x[::-1], y, at, axis)
+
+    x = np.arange(4 * 5 * 6, dtype=dtype).reshape(4, 5, 6)
+    y = -x.take(np.arange(2), axis)
+    program = hlo2onnx.translate(written, x, y, np.int32(start), opset=24)
+    assert bool(program.report.nodes["TensorScatter"]) is (axis > 0)
+    np.testing.assert_array_equal(program(x, y, np.int32(start)), written(x, y, start))

@@ -81,4 +81,5 @@ def test_a_single_window_ends_where_the_rows_end(
     (node,) = (node for node in program.model_proto.graph.node if node.op_type == "Conv")
     (pads,) = (item.ints for item in node.attribute if item.name == "pads")
     assert list(pads) == kept
+    assert bool(program.report.nodes["Slice"]) is (padding == (0, 0))  # where elements are cut off
     np.testing.assert_allclose(program(x, kernel), convolved(x, kernel), rtol=1e-5, atol=1e-4)

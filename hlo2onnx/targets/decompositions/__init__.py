@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import onnx_ir as oir
 
 from hlo2onnx.targets.builder import Decompose
+from hlo2onnx.targets.decompositions.accumulations import ACCUMULATIONS
 from hlo2onnx.targets.decompositions.bits import BIT_OPERATORS
 from hlo2onnx.targets.decompositions.convolution import decompose_conv
 from hlo2onnx.targets.decompositions.dft import decompose_dft
@@ -20,7 +21,6 @@ from hlo2onnx.targets.decompositions.integer_ops import INTEGER_OPERATORS
 from hlo2onnx.targets.decompositions.normalization import NORMALIZATIONS
 from hlo2onnx.targets.decompositions.order import BOUNDS, COMPARISONS, TOP_K
 from hlo2onnx.targets.decompositions.rounded_integers import ROUNDED_INTEGERS
-from hlo2onnx.targets.decompositions.running_sums import RUNNING_SUMS
 
 DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     ("Conv", oir.DataType.DOUBLE): decompose_conv,
@@ -29,7 +29,7 @@ DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     ("DFT", oir.DataType.FLOAT): decompose_dft,
     **{(op_type, oir.DataType.DOUBLE): decompose_function for op_type in F64_FUNCTIONS},
     **{(op_type, oir.DataType.FLOAT): decompose_function for op_type in F32_FUNCTIONS},
-    **RUNNING_SUMS,
+    **ACCUMULATIONS,
     **BIT_OPERATORS,
     **COMPARISONS,
     **BOUNDS,

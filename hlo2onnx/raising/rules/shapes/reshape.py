@@ -122,11 +122,11 @@ class SinkReshape(Rule):
 
     Legal for elementwise operators if the other operands have a form for the earlier shape: a
     single element, the same kind of Reshape, a constant that broadcasts over all or none of the
-    reshaped axes, likewise a Reshape if both only add or drop axes of 1, or any operand if the
-    Reshape only adds leading axes of 1, to one element or to no lower rank than that operand has. A
-    Reshape with other readers stays, unless it is of floats, only adds or drops axes of 1, and can
-    sink past them. So for Softmax and LogSoftmax along a last axis that the Reshape keeps: grouped
-    attention writes its scores so.
+    reshaped axes, likewise the result of another Reshape if the one that sinks only adds or drops
+    axes of 1, or any operand if the Reshape only adds leading axes of 1, to one element or to no
+    lower rank than that operand has. A Reshape with other readers stays, unless it is of floats,
+    only adds or drops axes of 1, and can sink past them. So for Softmax and LogSoftmax along a last
+    axis that the Reshape keeps: grouped attention writes its scores so.
     """
 
     name = "sink-reshape"
@@ -193,16 +193,16 @@ def _before(x: oir.Value, before: Shape, target: Shape, b: Rewriter) -> oir.Valu
     if all(dim == 1 for dim in shape_of(x)):
         need(rank_of(x) <= min(len(before), len(target)), "another operand has more axes", x)
         return x
-    is_free = x.const_value is not None or (_moves(x) and _only_units(before, target))
-    need(is_free, "another operand is computed and has another shape", x)
-    dims = _constant_shape(x, before, target)
+    adapts = x.const_value is not None or (_moves(x) and _only_units(before, target))
+    need(adapts, "another operand is computed and has another shape", x)
+    dims = _earlier_shape(x, before, target)
     need(b.reshapes_at_once(x, dims), "its shape is computed at run time", x)
     return b.reshape(x, dims)
 
 
-def _constant_shape(x: oir.Value, before: Shape, target: Shape) -> Shape:
-    """The shape in which constant x broadcasts to `before` as it now does to `target`."""
-    need(rank_of(x) <= len(target), "a constant has more axes", x)
+def _earlier_shape(x: oir.Value, before: Shape, target: Shape) -> Shape:
+    """The shape in which x broadcasts to `before` as it now does to `target`."""
+    need(rank_of(x) <= len(target), "another operand has more axes", x)
     shape = (1,) * (len(target) - rank_of(x)) + shape_of(x)
     front = _common(before, target)
     back = _common(before[front:][::-1], target[front:][::-1])
@@ -212,7 +212,7 @@ def _constant_shape(x: oir.Value, before: Shape, target: Shape) -> Shape:
         middle: Shape = (1,) * len(old)
     else:
         whole = shape[made] == target[made] and product(shape[made]) == product(old)
-        need(whole, "a constant broadcasts over part of the axes", x)
+        need(whole, "another operand broadcasts over part of the axes", x)
         middle = old
     return (*shape[:front], *middle, *shape[len(target) - back :])
 

@@ -78,7 +78,7 @@ def _least(dtype: oir.DataType) -> float:
     return -math.inf if dtype in FLOATS else int(np.iinfo(dtype.numpy()).min)
 
 
-RUNNING_SUMS: Mapping[tuple[str, oir.DataType], Decompose] = {
+ACCUMULATIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{("CumSum", dtype): running_sum for dtype in (T.INT32, T.INT64)},
     **{("ScatterElements", dtype): scattered_extreme for dtype in (*FLOATS, T.INT32, T.INT64)},
     **{("ScatterND", dtype): added_rows for dtype in (*FLOATS, T.INT32, T.INT64)},
