@@ -21,6 +21,7 @@ from hlo2onnx.frontend.bind import as_stored
 from hlo2onnx.frontend.load import parameters_of, prepared
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.options import (
+    AttentionPolicy,
     Bind,
     CallbackPolicy,
     DenormalPolicy,
@@ -53,6 +54,7 @@ class Keywords(TypedDict, total=False):
     nan: NanPolicy
     half: HalfPolicy
     placement: PlacementPolicy
+    attention: AttentionPolicy
     functions: FunctionPolicy
     callbacks: CallbackPolicy
     without: str | Iterable[str]
@@ -93,6 +95,7 @@ def translate(
     nan: NanPolicy = ...,
     half: HalfPolicy = ...,
     placement: PlacementPolicy = ...,
+    attention: AttentionPolicy = ...,
     functions: FunctionPolicy = ...,
     callbacks: CallbackPolicy = ...,
     without: str | Iterable[str] = ...,
@@ -144,6 +147,7 @@ def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram 
         nan: "default", "xla" or "runtime": see `hlo2onnx.options.Options.nan`.
         half: "xla" or "fast": see `hlo2onnx.options.Options.half`.
         placement: "mixed" or "strict": see `hlo2onnx.options.Options.placement`.
+        attention: "exact" or "gqa": see `hlo2onnx.options.Options.attention`.
         functions: "inline" or "keep": see `hlo2onnx.options.Options.functions`.
         callbacks: "drop-checks", "unreachable" or "refuse": see
             `hlo2onnx.options.Options.callbacks`.

@@ -25,6 +25,7 @@ DUMP_VARIABLE = "HLO2ONNX_DUMP"
 NanPolicy = Literal["default", "xla", "runtime"]
 HalfPolicy = Literal["xla", "fast"]
 PlacementPolicy = Literal["mixed", "strict"]
+AttentionPolicy = Literal["exact", "gqa"]
 FunctionPolicy = Literal["inline", "keep"]
 CallbackPolicy = Literal["drop-checks", "unreachable", "refuse"]
 DenormalPolicy = Literal["keep", "flush"]
@@ -46,6 +47,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "nan": get_args(NanPolicy),
     "half": get_args(HalfPolicy),
     "placement": get_args(PlacementPolicy),
+    "attention": get_args(AttentionPolicy),
     "functions": get_args(FunctionPolicy),
     "callbacks": get_args(CallbackPolicy),
     "denormals": get_args(DenormalPolicy),
@@ -73,6 +75,11 @@ class Options:
         placement: Nodes that a target's device has no kernel for, such as those of "ort-cuda".
             "mixed": ONNX Runtime runs them on the CPU, which costs copies; the report says which.
             "strict": they are refused.
+        attention: Attention to a cache in f32. "exact": operators with XLA's numbers. "gqa":
+            ONNX Runtime's GroupQueryAttention, as in the models of onnxruntime-genai, where the
+            mask hides the keys that follow a query. Queries that see no key, as those of padding,
+            get other numbers, positions of a shared cache behind the last token may change, and
+            several new tokens after a past are for one sequence only. The report counts them.
         without: Names of rewrite rules that are switched off.
         weights_dtype: Type in which f32 weights are stored. "bfloat16" or "float16": all of them,
             and the nodes that read them get f32 again. "int4" or "int8": the matrices that only
@@ -103,6 +110,7 @@ class Options:
     nan: NanPolicy = "default"
     half: HalfPolicy = "xla"
     placement: PlacementPolicy = "mixed"
+    attention: AttentionPolicy = "exact"
     without: frozenset[str] = frozenset()
     dump: Path | None = None
     weights_dtype: WeightsDtype | IntegerWeights | None = None

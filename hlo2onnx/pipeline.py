@@ -194,7 +194,8 @@ class _Translation:
             for part in _parts(model):
                 types = options.integer_weights if part.graph is model.graph else {}
                 compute_in_f32(part, target, options.half, report)
-                raise_model(part, target, options.without, report, options.nan, self.watch, types)
+                asked = (options.nan, self.watch, types, options.attention)
+                raise_model(part, target, options.without, report, *asked)
         if options.opset is None:
             _choose_opset(model, target, report)
 

@@ -120,6 +120,8 @@ POLICIES = {
     " compared or made an integer",
     "placement": "nodes that the target's device has no kernel for: run on the CPU (default), or"
     " refused",
+    "attention": "attention to a cache: XLA's numbers (default), or ONNX Runtime's"
+    " GroupQueryAttention, with other numbers for padding",
     "functions": "inline private functions and composites (default), or keep them as functions",
     "callbacks": "leave out branches with Python callbacks: those of equinox's checks (default),"
     " all of them, or none",

@@ -19,8 +19,10 @@ from jax.tree_util import KeyPath, keystr, tree_leaves_with_path, tree_map_with_
 from hlo2onnx.api import translate
 from hlo2onnx.errors import UsageError
 from hlo2onnx.frontend.signature import PyTree
+from hlo2onnx.genai.config import IDS, KEYS, PARTS, genai_config, heads_of, searched
 from hlo2onnx.genai.growth import let_caches_grow
 from hlo2onnx.program import OnnxProgram
+from hlo2onnx.raising.rules.nn.grouped_query_attention import GROUPED_QUERY_ATTENTION
 from hlo2onnx.runtime.paths import output_folder, writing
 
 Layout: TypeAlias = Literal["genai", "transformers.js"]
@@ -30,32 +32,6 @@ Step: TypeAlias = Callable[..., tuple[jax.Array, PyTree]]
 SUFFIXES: Mapping[str, str] = {"fp32": "", "fp16": "_fp16", "q4": "_q4"}
 """What transformers.js puts behind "model" for a type."""
 
-IDS = ("input_ids", "attention_mask", "position_ids")
-PARTS = ("key", "value")
-TOKENS = ("bos_token_id", "pad_token_id")
-SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers")
-KEYS = ("model_type", "vocab_size", *SIZES, "max_position_embeddings", "eos_token_id")
-"""The entries that a config must have."""
-
-SEARCH: Mapping[str, float | bool] = {
-    "batch_size": 1,
-    "diversity_penalty": 0.0,
-    "do_sample": False,
-    "early_stopping": True,
-    "length_penalty": 1.0,
-    "max_length": 0,
-    "min_length": 0,
-    "no_repeat_ngram_size": 0,
-    "num_beams": 1,
-    "num_return_sequences": 1,
-    "past_present_share_buffer": False,
-    "random_seed": -1,
-    "repetition_penalty": 1.0,
-    "temperature": 1.0,
-    "top_k": 50,
-    "top_p": 1.0,
-}
-"""The search options of onnxruntime-genai with their defaults; `max_length` is the context."""
 
 TOKENIZER = (
     *("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json"),
@@ -107,10 +83,11 @@ def save(
         search: Other values of genai's search options. With past_present_share_buffer, the cache
             does not grow: past and present have the shape [b, kv heads, T, head size] with
             T >= t, and `step` writes from position t - s. In a beam search genai does not share
-            it; it grows then.
+            it; it grows then. With `attention="gqa"`, it is shared although `step` lets it grow.
         adapters: LoRA weights by name, each a part of the tree `params` with other numbers. genai
             gets `<name>.onnx_adapter`. Without an adapter, the model has the numbers of `params`.
-        options: Options of `hlo2onnx.translate`, such as `target`.
+        options: Options of `hlo2onnx.translate`, such as `target`, and `attention="gqa"` for the
+            operator that genai's own models have.
 
     Raises:
         UsageError: An argument is wrong, the cache that `step` returns does not fit the one it
@@ -126,22 +103,25 @@ def save(
     others = {name: _named(tree) for name, tree in (adapters or {}).items()}
     _check_adapters(others, _named(params))
     replaced = sorted(set().union(*others.values()))
-    searched = _searched(search or {}, config)
+    search_options = searched(search or {}, config)
     files = _tokenizer_files(tokenizer)
     folder = output_folder(folder)
     models = folder if is_genai else folder / "onnx"
     with writing(models):
         models.mkdir(parents=True, exist_ok=True)
-    is_shared = bool(searched["past_present_share_buffer"])
+    is_shared = bool(search_options["past_present_share_buffer"])
+    has_room = is_shared and options.get("attention") != "gqa"
     names: list[str] = []
     for dtype in wanted:
-        program = _translated(step, params, config, dtype, is_shared, replaced, options)
+        program = _translated(step, params, config, dtype, has_room, replaced, options)
         names = program.input_names
+        if is_shared and not has_room:
+            _check_only_attention_reads(program.model)
         name = "model.onnx" if is_genai else f"model{SUFFIXES[dtype]}.onnx"
         data = (weights or f"{name}.data") if is_genai else f"{name}_data"
         program.save(models / name, external_data=data)
     if is_genai:
-        _write_json(folder / "genai_config.json", _genai_config(config, names, searched))
+        _write_json(folder / "genai_config.json", genai_config(config, names, search_options))
     else:
         web = {"use_external_data_format": True}
         _write_json(folder / "config.json", {**config, "transformers.js_config": web})
@@ -157,23 +137,23 @@ def _translated(
     params: PyTree,
     config: Mapping[str, Any],
     dtype: str,
-    is_shared: bool,
+    has_room: bool,
     replaced: Sequence[str],
     options: Mapping[str, Any],
 ) -> OnnxProgram:
     """The program of a type, with the names of Hugging Face's models.
 
     Args:
-        is_shared: Whether the past is a buffer that the present replaces.
+        has_room: Whether the past is a buffer that the present replaces.
         replaced: Names of weights that adapters replace: inputs whose defaults are the weights.
     """
     if dtype == "fp16":
         params = jax.tree.map(_as_half, params)
     defaults = {name: array for name, array in _named(params).items() if name in replaced}
     bound = tree_map_with_path(lambda key, x: None if _name(key) in defaults else x, params)
-    cache = _cache_type(step, params, config, is_shared)
-    layers, (heads, size) = config["num_hidden_layers"], _heads(config)
-    past = f"{cache.name}[batch_size, {heads}, {'T' if is_shared else 't - s'}, {size}]"
+    cache = _cache_type(step, params, config, has_room)
+    layers, (heads, size) = config["num_hidden_layers"], heads_of(config)
+    past = f"{cache.name}[batch_size, {heads}, {'T' if has_room else 't - s'}, {size}]"
     caches = [f"{layer}.{part}" for layer in range(layers) for part in PARTS]
     wide_step = _with_wide_ids(step)
     with jax.enable_x64(True):
@@ -186,12 +166,12 @@ def _translated(
             "int64[batch_size, s]",
             [(past, past)] * layers,
             bind=0,
-            constraints=["t >= s", "T >= t"][: 1 + is_shared],
+            constraints=["t >= s", "T >= t"][: 1 + has_room],
             input_names=[*sorted(defaults), *IDS, *(f"past_key_values.{name}" for name in caches)],
             output_names=["logits", *(f"present.{name}" for name in caches)],
             **options,
         )
-    if is_shared:
+    if has_room:
         let_caches_grow(program.model, IDS[1], [f"past_key_values.{name}" for name in caches])
     program = _quantized(program) if dtype == "q4" else program
     for value in program.model.graph.inputs:
@@ -222,16 +202,16 @@ def _with_wide_ids(step: Step) -> Step:
 
 
 def _cache_type(
-    step: Step, params: PyTree, config: Mapping[str, Any], is_shared: bool
+    step: Step, params: PyTree, config: Mapping[str, Any], has_room: bool
 ) -> np.dtype[Any]:
     """The type of the cache that a step returns.
 
     Raises:
         UsageError: The shapes of its results are not what the runtimes expect.
     """
-    layers, (heads, size) = config["num_hidden_layers"], _heads(config)
+    layers, (heads, size) = config["num_hidden_layers"], heads_of(config)
     floats = filter(_is_float, jax.tree.leaves(params))
-    past = jax.ShapeDtypeStruct((2, heads, 5 if is_shared else 2, size), jnp.result_type(*floats))
+    past = jax.ShapeDtypeStruct((2, heads, 5 if has_room else 2, size), jnp.result_type(*floats))
     ids = [jnp.zeros((2, count), int) for count in (3, 5, 3)]
     logits, tree = jax.eval_shape(step, params, *ids, [(past, past)] * layers)
     present = jax.tree.leaves(tree)
@@ -244,6 +224,23 @@ def _cache_type(
         )
     kind: np.dtype[Any] = jnp.result_type(*present)
     return kind
+
+
+def _check_only_attention_reads(model: oir.Model) -> None:
+    """Checks that a cache may have more positions than its program says.
+
+    Raises:
+        UsageError: Another operator reads one.
+    """
+    for cache in model.graph.inputs:
+        if cache.name and cache.name.startswith("past_key_values."):
+            others = {node.op_type for node in cache.consumers()} - {GROUPED_QUERY_ATTENTION}
+            if others or not cache.consumers():
+                raise UsageError(
+                    f"past_present_share_buffer: {cache.name} is read by"
+                    f" {', '.join(sorted(others)) or 'nothing'}, and not by attention alone\n"
+                    "  next   without attention='gqa', let `step` write into a buffer"
+                )
 
 
 def _is_float(x: Any) -> bool:
@@ -311,52 +308,6 @@ def _quantized(program: OnnxProgram) -> OnnxProgram:
     quantized = copy(program)
     quantized.model = oir.from_proto(quantizer.model.model)
     return quantized
-
-
-def _heads(config: Mapping[str, Any]) -> tuple[int, int]:
-    """The number of heads of keys, and the size of a head."""
-    heads = config["num_attention_heads"]
-    size = config.get("head_dim") or config["hidden_size"] // heads
-    return config.get("num_key_value_heads") or heads, size
-
-
-def _genai_config(
-    config: Mapping[str, Any], inputs: Sequence[str], search: Mapping[str, object]
-) -> dict[str, Any]:
-    """The content of genai_config.json for a model with these inputs."""
-    heads, size = _heads(config)
-    end = config["eos_token_id"]
-    model = {
-        "type": config["model_type"],
-        "vocab_size": config["vocab_size"],
-        "context_length": config["max_position_embeddings"],
-        "eos_token_id": end,
-        "pad_token_id": end if isinstance(end, int) else end[0],
-        "decoder": {
-            "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
-            "filename": "model.onnx",
-            "head_size": size,
-            "num_key_value_heads": heads,
-            **{key: config[key] for key in SIZES},
-            "inputs": {name: name for name in IDS if name in inputs}
-            | {f"past_{part}_names": f"past_key_values.%d.{part}" for part in PARTS},
-            "outputs": {"logits": "logits"}
-            | {f"present_{part}_names": f"present.%d.{part}" for part in PARTS},
-        },
-    }
-    ids = {key: config[key] for key in TOKENS if config.get(key) is not None}
-    return {"model": model | ids, "search": dict(search)}
-
-
-def _searched(given: Mapping[str, object], config: Mapping[str, Any]) -> dict[str, object]:
-    """All search options.
-
-    Raises:
-        UsageError: There is none of a name.
-    """
-    for name in given.keys() - SEARCH.keys():
-        raise UsageError(f"search has no option {name!r}; it has {', '.join(SEARCH)}")
-    return {**SEARCH, "max_length": config["max_position_embeddings"], **given}
 
 
 def _check(layout: str, dtypes: Sequence[str], genais: object, config: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from hlo2onnx.raising.engine import Rewriter, Rule, RuleTable, Watch, apply_rule
 from hlo2onnx.raising.rule_names import RETIRED, rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
+from hlo2onnx.raising.rules.nn.grouped_query_attention import GroupedQueryAttention
 from hlo2onnx.raising.rules.quantized.quantize_weights import QuantizeWeights
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
@@ -30,6 +31,7 @@ def raise_model(
     nan: str = "default",
     watch: Watch | None = None,
     integer_weights: Mapping[str, str | None] | None = None,
+    attention: str = "exact",
 ) -> None:
     """Applies every rule that is not switched off until none fires, shares equal nodes and moves
     them out of loops. Then operators of ONNX replace Threefry.
@@ -40,6 +42,7 @@ def raise_model(
         nan: See `hlo2onnx.options.Options.nan`.
         watch: Sees every attempt of a rule.
         integer_weights: See `hlo2onnx.options.Options.integer_weights`.
+        attention: See `hlo2onnx.options.Options.attention`.
 
     Raises:
         UsageError: `without` names a rule that does not exist.
@@ -52,6 +55,7 @@ def raise_model(
     ]
     quantizes = QuantizeWeights(integer_weights or {})
     rules += [quantizes] if integer_weights else []
+    rules += [GroupedQueryAttention()] if attention == "gqa" else []
     phases = sorted({rule.phase for rule in rules} | {0})
     remove_unused(model.graph)
     eliminate_common_subexpressions(model.graph)
@@ -72,6 +76,9 @@ def raise_model(
     remove_unused(model.graph)
     if integer_weights:
         report.note(quantizes.note(model.graph))
+    if attention == "gqa":
+        count = report.rules[GroupedQueryAttention.name]
+        report.note(f"attention='gqa': {count} operators append to a cache as GroupQueryAttention")
     rewriter.forget_facts(changes.time)
 
 

@@ -59,7 +59,9 @@ SCHEMA_TARGET: Final = "onnx"
 CONTRIB_DOMAIN: Final = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
 
-CONTRIB_KEYS: Final = frozenset({"MatMulNBits[bits=4]", "MatMulNBits[bits=8]"})
+CONTRIB_KEYS: Final = frozenset(
+    {"GroupQueryAttention", "MatMulNBits[bits=4]", "MatMulNBits[bits=8]"}
+)
 """Its operators that rules may make, with attributes that change what is supported."""
 
 _FOLDER: Final = resources.files("hlo2onnx.targets").joinpath("tables")

@@ -34,6 +34,7 @@ from target_costs import use_costs
 
 import hlo2onnx
 from hlo2onnx import genai
+from hlo2onnx.genai.config import SEARCH
 
 
 def greedy(session: onnxruntime.InferenceSession, prompts: Any, room: int = 0) -> list[list[int]]:
@@ -72,7 +73,7 @@ def test_the_files(folder: Path) -> None:
 
 def test_the_config(folder: Path) -> None:
     written = json.loads((folder / "genai_config.json").read_text())
-    assert written["search"] == {**genai.SEARCH, "max_length": 64, "top_k": 5}
+    assert written["search"] == {**SEARCH, "max_length": 64, "top_k": 5}
     model = written["model"]
     decoder = model.pop("decoder")
     assert (model.pop("type"), model.pop("context_length")) == ("llama", 64)
@@ -123,6 +124,28 @@ def test_a_shared_cache(tmp_path: Path) -> None:
     dims = [value.type.tensor_type.shape.dim for value in (model.input[3], model.output[1])]
     shapes = [[dim.dim_param or dim.dim_value for dim in each] for each in dims]
     assert shapes == [["batch_size", 2, "T", 16]] * 2
+
+
+@pytest.mark.parametrize("search", [{}, {"past_present_share_buffer": True}])
+def test_attention_that_writes_its_cache(
+    search: dict[str, bool], tmp_path: Path, expected: list[list[int]]
+) -> None:
+    """One step is for a cache that grows and for one that is shared."""
+    genai.save(tmp_path, STEP, PARAMS, CONFIG, attention="gqa", search=search)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    assert greedy(session, PROMPTS, room=20 if search else 0) == expected
+    written = json.loads((tmp_path / "genai_config.json").read_text())
+    assert search.items() <= written["search"].items()
+
+
+def test_a_cache_that_others_read_is_not_shared(tmp_path: Path) -> None:
+    def step(*args: Any) -> Any:
+        logits, present = STEP(*args)
+        return logits + args[-1][0][0].sum(), present
+
+    search = {"past_present_share_buffer": True}
+    with pytest.raises(hlo2onnx.UsageError, match=r"past_key_values\.0\.key is read by ReduceSum"):
+        genai.save(tmp_path, step, PARAMS, CONFIG, attention="gqa", search=search)
 
 
 @pytest.mark.parametrize("is_in_place", [False, True])

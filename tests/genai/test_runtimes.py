@@ -72,10 +72,11 @@ LENGTH = {"max_length": LONGEST + COUNT}
 BEAM = {**LENGTH, "num_beams": 3, "num_return_sequences": 3}
 SAMPLE = {**LENGTH, "do_sample": True, "top_k": 5, "top_p": 0.9, "random_seed": 3}
 SHARES: dict[str, Any] = {"search": {"past_present_share_buffer": True}}
+GQA: dict[str, Any] = {"attention": "gqa"}
 STEPS = pytest.mark.parametrize(
     ("step", "options"),
-    [(STEP, {}), (shared, SHARES), (buffered, SHARES)],
-    ids=["growing", "shared", "in place"],
+    [(STEP, {}), (shared, SHARES), (buffered, SHARES), (STEP, GQA), (STEP, GQA | SHARES)],
+    ids=["growing", "shared", "in place", "gqa", "shared gqa"],
 )
 ENDS = [299, 222, 236]
 """Tokens that end turns early."""
@@ -154,7 +155,7 @@ def test_the_builders_tokens(
     ]
     config = json.loads((built / "genai_config.json").read_text())
     config["model"]["eos_token_id"] = ENDS
-    config["search"]["past_present_share_buffer"] = step is not STEP
+    config["search"]["past_present_share_buffer"] = "search" in options
     (built / "genai_config.json").write_text(json.dumps(config))
     assert in_genai(tmp_path, *runs) == in_genai(built, *runs)
 

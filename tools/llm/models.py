@@ -6,6 +6,7 @@ import functools
 import json
 import logging
 from pathlib import Path
+from typing import Literal
 
 import jax
 import numpy as np
@@ -21,7 +22,10 @@ from tools.llm.folder import settings, weights
 
 LLAMA = load("llm/llama")
 CONFIG = LLAMA.Config()
-MODELS = ("ours", "optimum", "dynamo", "builder")
+OURS = {"ours": "gqa", "exact": "exact"}
+"""Our models, and the option `attention` of each."""
+
+MODELS = (*OURS, "optimum", "dynamo", "builder")
 PRECISIONS = ("fp32", "int4")
 
 
@@ -40,9 +44,11 @@ def make(envs: Path) -> None:
         if done.returncode:
             raise RuntimeError(f"{module} {' '.join(arguments)}:\n{done.stderr}")
 
-    (folder / "ours-fp32").mkdir(parents=True, exist_ok=True)
-    translated(params).save(folder / "ours-fp32" / "model.onnx", external_data=True)
-    quantize(folder, "ours")
+    for name, attention in OURS.items():
+        (folder / f"{name}-fp32").mkdir(parents=True, exist_ok=True)
+        program = translated(params, attention)
+        program.save(folder / f"{name}-fp32" / "model.onnx", external_data=True)
+        quantize(folder, name)
     if not (folder / "torch").exists():
         np.savez(folder / "weights.npz", **weights(params))
         (folder / "config.json").write_text(json.dumps(settings(CONFIG)))
@@ -59,7 +65,7 @@ def make(envs: Path) -> None:
         hub.make(folder, run)
 
 
-def translated(params: object) -> hlo2onnx.OnnxProgram:
+def translated(params: object, attention: Literal["exact", "gqa"]) -> hlo2onnx.OnnxProgram:
     """Our model: batch, tokens and past are free."""
     layers = range(CONFIG.layers)
     batch, tokens, past = jax.export.symbolic_shape("batch, tokens, past")
@@ -72,6 +78,7 @@ def translated(params: object) -> hlo2onnx.OnnxProgram:
         *(jax.ShapeDtypeStruct(each, np.int32) for each in shapes),
         [(cache, cache)] * len(layers),
         bind=0,
+        attention=attention,
         input_names=NAMES + [f"past_key_values.{i}.{part}" for i in layers for part in PARTS],
         output_names=["logits"] + [f"present.{i}.{part}" for i in layers for part in PARTS],
     )

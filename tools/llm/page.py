@@ -7,8 +7,10 @@ from math import exp, log
 from statistics import fmean
 from typing import Any
 
-SHARED = "builder, shared"
-"""The builder's model with the cache that it shares with its next value."""
+OURS_SHARED, SHARED = "ours, shared", "builder, shared"
+"""Our and the builder's model with a cache that they share with its next value."""
+
+_NO_TWINS = frozenset({"exact", OURS_SHARED, SHARED})
 
 
 def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
@@ -19,7 +21,7 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
 
 def best(ratios: Mapping[str, float]) -> float:
     """Ours by the fastest twin with a growing cache."""
-    return max(ratio for name, ratio in ratios.items() if name != SHARED)
+    return max(ratio for name, ratio in ratios.items() if name not in _NO_TWINS)
 
 
 def text(record: Mapping[str, Any]) -> str:
@@ -28,7 +30,8 @@ def text(record: Mapping[str, Any]) -> str:
     found = f"{record['date']}: {listed}.\n\n"
     for title, steps in record["times"].items():
         first, *_ = steps.values()
-        head = [title, "ours ms", *(f"ours / {name}" for name in first["ratios"]), "ours / best"]
+        grown = (f"ours / {name}" for name in first["ratios"] if name not in (OURS_SHARED, SHARED))
+        head = [title, "ours ms", *grown, f"{OURS_SHARED} / {SHARED}", "ours / best"]
         found += table(head, [_row(name, each) for name, each in steps.items()])
         mean = exp(fmean(log(best(each["ratios"])) for each in steps.values()))
         worst = max(each["difference"] for each in steps.values())
@@ -59,5 +62,7 @@ def _hub(models: Mapping[str, Any] | None) -> str:
 
 
 def _row(name: str, step: Mapping[str, Any]) -> list[str]:
-    ratios = (f"{each:.2f}" for each in step["ratios"].values())
-    return [name, f"{step['ms']:.2f}", *ratios, f"**{best(step['ratios']):.2f}**"]
+    ratios = dict(step["ratios"])
+    shared = ratios.pop(SHARED) / ratios.pop(OURS_SHARED)
+    cells = (f"{each:.2f}" for each in (step["ms"], *ratios.values(), shared))
+    return [name, *cells, f"**{best(ratios):.2f}**"]
