@@ -158,13 +158,16 @@ class Caller:
             if isinstance(dim, str)
         ]
         values: dict[str, int] = {}
-        for port, extent, have in rows:
-            try:
-                solution = extent.solve(have)
-            except ValueError as error:
-                raise SignatureError(f"{_must(port)}: {error}") from error
-            if solution is not None:
-                values.setdefault(*solution)
+        count = -1
+        while count < len(values):  # "t + s" gives t when another extent has given s
+            count = len(values)
+            for port, extent, have in rows:
+                try:
+                    solution = extent.solve(have, values)
+                except ValueError as error:
+                    raise SignatureError(f"{_must(port)}: {error}") from error
+                if solution is not None:
+                    values.update([solution])
         known = ", ".join(f"{name} = {value}" for name, value in sorted(values.items()))
         for port, extent, have in rows:
             wanted = extent.value(values)

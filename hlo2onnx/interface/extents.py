@@ -69,17 +69,21 @@ class Extent:
             return None
         return int(_evaluated(self._node, values))
 
-    def solve(self, value: int) -> tuple[str, int] | None:
-        """The one symbol of an extent such as "b" or "2*b + 1", and its value if the extent has
-        this value; None for other extents.
+    def solve(self, value: int, known: Values) -> tuple[str, int] | None:
+        """The one unknown symbol of an extent such as "b" or "2*b + 1", and its value if the extent
+        has this value; None for other extents.
+
+        Args:
+            known: Other symbols.
 
         Raises:
             ValueError: No integer fits.
         """
-        if len(self.symbols) != 1 or not _is_linear(self._node):
+        unknown = self.symbols - known.keys()
+        if len(unknown) != 1 or not _is_linear(self._node):
             return None
-        (name,) = self.symbols
-        offset, one = (_evaluated(self._node, {name: number}) for number in (0, 1))
+        (name,) = unknown
+        offset, one = (_evaluated(self._node, {**known, name: number}) for number in (0, 1))
         if one == offset:
             return None
         found = Fraction(value - offset, one - offset)

@@ -40,7 +40,7 @@ def multiplications(node: oir.Node) -> float | None:
             return math.prod(left) * math.prod(right[1:])
         case "LSTM" | "GRU" | "RNN":
             return math.prod(left[:2]) * (math.prod(right) + math.prod(extents(node.inputs[2])))
-        case "Attention":
+        case "Attention" | "GroupQueryAttention":
             keys = extents(node.outputs[1])[-2:-1] if len(node.outputs) > 1 else right[-2:-1]
             return 2 * math.prod(left) * math.prod(keys)
         case "Gemm" if "transA" in node.attributes and node.attributes["transA"].as_int():
@@ -49,8 +49,8 @@ def multiplications(node: oir.Node) -> float | None:
 
 
 _PRODUCTS = frozenset(
-    {"Attention", "Conv", "ConvInteger", "ConvTranspose", "GRU", "Gemm", "LSTM", "MatMul",
-     "MatMulInteger", "MatMulNBits", "RNN"}
+    {"Attention", "Conv", "ConvInteger", "ConvTranspose", "GRU", "Gemm", "GroupQueryAttention",
+     "LSTM", "MatMul", "MatMulInteger", "MatMulNBits", "RNN"}
 )  # fmt: skip
 
 

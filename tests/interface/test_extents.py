@@ -49,17 +49,24 @@ def test_numbers(text: str) -> None:
     ],
 )
 def test_the_symbol_of_an_extent(text: str, value: int, found: tuple[str, int] | None) -> None:
-    assert Extent(text).solve(value) == found
+    assert Extent(text).solve(value, {}) == found
+
+
+def test_the_last_unknown_symbol() -> None:
+    assert Extent("b + 2*s").solve(9, {"b": 3}) == ("s", 3)
+    assert Extent("b + 2*s").solve(9, {"b": 3, "s": 3}) is None
+    with pytest.raises(ValueError, match="8 is not b"):
+        Extent("b + 2*s").solve(8, {"b": 3})
 
 
 def test_no_integer_fits() -> None:
     with pytest.raises(ValueError, match=r"4 is not 2\*b \+ 1 for any b"):
-        Extent("2*b + 1").solve(4)
+        Extent("2*b + 1").solve(4, {})
 
 
 def test_names_that_are_no_identifiers() -> None:
     extent = Extent("params/w_dim0", ["params/w_dim0"])
-    assert extent.solve(5) == ("params/w_dim0", 5)
+    assert extent.solve(5, {}) == ("params/w_dim0", 5)
     assert extent.value({"params/w_dim0": 5}) == 5
 
 

@@ -24,8 +24,11 @@ from hlo2onnx.ir.traversal import subgraphs
 from tools.bench.timing import medians
 from tools.zoo.program import lowered
 
-OTHER_TARGETS = {"rnn": "onnx"}
-"""Rules that do not fire for ONNX Runtime, and the target that they are measured for."""
+OTHER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "rnn": {"target": "onnx"},
+    "turned-part": {"opset": 24},
+}
+"""Rules that do not fire by default, and the options with which they are measured."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,8 @@ def measure(
     program = hlo2onnx.translate(source)
     fired = dict(sorted(program.report.rules.items()))
     found = Measured(program.report.nodes.total(), fired)
-    for rule in sorted(set(fired) | OTHER_TARGETS.keys() if rules is None else rules):
-        options = {"target": OTHER_TARGETS[rule]} if rule in OTHER_TARGETS else {}
+    for rule in sorted(set(fired) | OTHER_OPTIONS.keys() if rules is None else rules):
+        options = OTHER_OPTIONS.get(rule, {})
         one = hlo2onnx.translate(source, **options) if options else program
         if one.report.rules[rule]:
             fired[rule] = one.report.rules[rule]

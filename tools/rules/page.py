@@ -10,7 +10,7 @@ from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.match.activations import ACTIVATIONS
 from hlo2onnx.raising.rules import RULES
 from tools import ROOT
-from tools.rules.measure import OTHER_TARGETS
+from tools.rules.measure import OTHER_OPTIONS
 from tools.rules.record import LEAST_PERCENT, Collection, Witness, load, matters
 
 PAGE = ROOT / "docs" / "rules.md"
@@ -95,10 +95,10 @@ def _saves(rule: str, found: tuple[str, Witness] | None) -> str:
     verdict = f"saves {' and '.join(saved)}"
     if not saved:
         verdict = f"makes {_count(witness.exact, 'more result')} equal to XLA's"
-    target = OTHER_TARGETS.get(rule)
+    options = [f"`{name}={item!r}`" for name, item in OTHER_OPTIONS.get(rule, {}).items()]
     return (
         f"Witness: {where}, where it {verdict}{f' and costs {costs}' if costs else ''}"
-        f"{f' for target `{target}`' if target else ''}."
+        f"{f' with {options[0]}' if options else ''}."
     )
 
 

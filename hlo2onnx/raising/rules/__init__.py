@@ -52,6 +52,7 @@ from hlo2onnx.raising.rules.shapes import (
     slices,
     stacked_updates,
     transpose,
+    turned_parts,
     unit_dims,
 )
 
@@ -133,6 +134,7 @@ RULES: tuple[Rule, ...] = (
     slices.ComposeConcats(),
     slices.StackToConcat(),
     stacked_updates.StackedUpdates(),
+    turned_parts.TurnedPart(),
     slices.SliceOfConcat(),
     slices.ComposeSlices(),
     inline_branches.InlineBranch(),

@@ -175,6 +175,17 @@ def keras_hub_qwen() -> Built:
     sizes = {"num_layers": 2, "num_query_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
     sizes |= {"vocabulary_size": 64, "hidden_dim": 32, "intermediate_dim": 64}
     model = models.Qwen3CausalLM(backbone=models.Qwen3Backbone(**sizes))
+    return _step(model, (tokens(3, 1, bound=64), normal(3, 2, 2, 20, 2, 8), jnp.int32(7)))
+
+
+def _step(model, inputs):
+    """A step of a language model as a function of its weights, and the arguments.
+
+    Args:
+        inputs: Tokens, caches, and the number of tokens in the caches.
+    """
+    import keras
+
     variables = [*model.trainable_variables, *model.non_trainable_variables]
 
     def step(values, ids, cache, index):
@@ -182,8 +193,22 @@ def keras_hub_qwen() -> Built:
             logits, _, after = model.call_with_cache(ids, cache, index)
         return logits, after
 
-    values, cache = [each.value for each in variables], normal(3, 2, 2, 20, 2, 8)
-    return step, (values, tokens(3, 1, bound=64), cache, jnp.int32(7))
+    return step, ([each.value for each in variables], *inputs)
+
+
+@program("keras-hub", needs=("keras",))
+def keras_hub_gemma_step() -> Built:
+    """KerasHub: a step of Gemma 2 after up to 512 tokens, with the caches in one array."""
+    import keras
+    from keras_hub import models
+
+    keras.utils.set_random_seed(0)
+    sizes = {"num_layers": 2, "num_query_heads": 4, "num_key_value_heads": 2, "head_dim": 64}
+    sizes |= {"vocabulary_size": 64, "hidden_dim": 32, "intermediate_dim": 64}
+    caps = {"attention_logit_soft_cap": 50, "final_logit_soft_cap": 30}
+    model = models.GemmaCausalLM(backbone=models.GemmaBackbone(**sizes, **caps))
+    inputs = tokens(2, 1, bound=64), normal(2, 2, 2, 512, 2, 64), jnp.int32(400)
+    return _step(model, inputs)
 
 
 @program("keras")
