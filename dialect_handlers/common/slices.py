@@ -271,10 +271,10 @@ def _row_places(em: Emitter, extents: Sequence[Dim], starts: Mapping[int, Start]
         start = starts.get(axis, 0)
         first = em.i64([start]) if isinstance(start, int) else start
         if extent == 1:
-            column = em.expand(first, extents)
-        else:
-            column = count_along(em, extents, axis, INT64)
-            column = column if start == 0 else em.Add(column, first)
+            columns.append(em.expand(first, (*extents, 1)))
+            continue
+        column = count_along(em, extents, axis, INT64)
+        column = column if start == 0 else em.Add(column, first)
         columns.append(em.unsqueeze(column, [len(extents)]))
     return em.concat(columns, axis=len(extents))
 
