@@ -3,7 +3,8 @@
     python -m tools.llm --envs DIR              makes the models, measures, prints the tables
     python -m tools.llm --envs DIR --write      ... and writes docs/llm.json and docs/llm.md
 
-DIR has the environments `optimum` and `builder`, and may have `hub`; docs/llm.md has the commands.
+DIR has the environments `optimum` and `builder`, and may have `hub` and `tunix`; docs/llm.md has
+the commands.
 The models are in DIR/models. Ours are made anew each time, others if they are missing. ONNX Runtime
 is that of this environment. The exit code is 1 if the logits of a twin differ from ours.
 """
@@ -40,6 +41,7 @@ PACKAGES = {
     "optimum": ["optimum-onnx", "transformers", "torch", "onnxscript"],
     "builder": ["onnxruntime-genai", "transformers", "torch"],
     "hub": ["keras-hub", "jax"],
+    "tunix": ["google-tunix", "jax"],
 }
 
 
@@ -87,7 +89,7 @@ def files(paths: dict[str, Path]) -> dict[str, Any]:
 def versions(envs: Path) -> dict[str, str]:
     """The version of each package; those of the twins by name and environment."""
     found = {name: version(name) for name in ("onnxruntime", "jax")}
-    for name in PACKAGES if (envs / "hub").exists() else list(PACKAGES)[:2]:
+    for name in [name for name in PACKAGES if (envs / name).exists()]:
         packages = PACKAGES[name]
         (site,) = (envs / name).glob("lib/*/site-packages")
         for package in packages:
@@ -104,8 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     make(given.envs)
     record: dict[str, Any] = {"date": f"{date.today()}", "versions": versions(given.envs)}
     record |= {"times": {}, "files": {}, "cache": cache.measure()}
-    if (given.envs / "hub").exists():
-        record["hub"] = hub.measure(given.envs / "models")
+    record["hub"] = hub.measure(given.envs / "models")
     right = True
     for each in PRECISIONS:
         paths = {name: given.envs / "models" / f"{name}-{each}" / "model.onnx" for name in MODELS}

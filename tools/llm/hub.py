@@ -1,4 +1,4 @@
-"""Measures models of keras-hub beside the twins of a random model of the same configuration.
+"""Measures models of keras-hub and tunix beside twins of the same configuration.
 
     python -m tools.llm.hub ours NAME FOLDER     translates a model, in the environment `hub`
     python -m tools.llm.hub twin NAME FOLDER     saves one for Hugging Face, in `optimum`
@@ -17,10 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from tools.llm import tunix
+
 LAYERS, WIDTH, HEADS, KV_HEADS, FEATURES, VOCAB, HIDDEN = 4, 512, 8, 4, 64, 32000, 1536
 WINDOW = 512
 STEPS = {"prefill 128": (128, 0), "decode at 128": (1, 128), "decode at 900": (1, 900)}
-NAMES = {"gemma": "Gemma 2", "qwen": "Qwen 3"}
+NAMES = {"gemma": "Gemma 2 of keras-hub", "qwen": "Qwen 3 of keras-hub"}
+KINDS = ("ours", "optimum", "builder")
 
 
 def ours(name: str, folder: str) -> None:
@@ -96,41 +99,56 @@ def make(folder: Path, run: Callable[..., None]) -> None:
             run("builder", "onnxruntime_genai.models.builder", "-i", f"hub-{name}", *options)
 
 
+def inputs(new: int, past: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Those of a step of ours with new tokens after others."""
+    whole = rng.normal(size=(1, LAYERS, 2, past + new, KV_HEADS, FEATURES))
+    tokens = rng.integers(3, VOCAB, (1, new)).astype(np.int32)
+    cache = {"past_key_values.all": whole.astype(np.float32)}
+    return {"tokens": tokens, **cache, "index": np.array(past, np.int32)}
+
+
 def measure(folder: Path) -> dict[str, Any]:
+    """The figures of each model whose folders are there, by its title."""
+    found: dict[str, Any] = {}
+    for name, title in NAMES.items():
+        paths = {kind: folder / f"hub-{name}-{kind}" for kind in KINDS}
+        if paths["ours"].exists():
+            # The builder's window needs a buffer that is as long.
+            found[title] = _measured(title, paths, inputs, WINDOW if name == "gemma" else None)
+    if (folder / "tunix-ours").exists():
+        twins = {kind: folder / f"{kind}-fp32" for kind in KINDS[1:]}
+        paths = {"ours": folder / "tunix-ours", **twins}
+        found["Llama 3 of tunix"] = _measured("tunix", paths, tunix.inputs, None)
+    return found
+
+
+def _measured(
+    title: str, folders: dict[str, Path], inputs: Callable[..., Any], window: int | None
+) -> dict[str, Any]:
     """Nodes, milliseconds of ours with one thread, and ratios to the twins, by step."""
     import onnx
 
     from tools.llm.running import KEY_VALUE, bound, feeds, session, times
 
-    found: dict[str, Any] = {}
     rng = np.random.default_rng(0)
-    for name, title in NAMES.items():
-        kinds = ("ours", "optimum", "builder")
-        paths = {kind: folder / f"hub-{name}-{kind}" / "model.onnx" for kind in kinds}
-        loaded = {kind: session(path, 1) for kind, path in paths.items()}
-        graphs = {k: onnx.load(path, load_external_data=False).graph for k, path in paths.items()}
-        nodes = {kind: len(graph.node) for kind, graph in graphs.items()}
-        found[title] = {"nodes": nodes, "steps": {}}
-        for step, (new, past) in STEPS.items():
-            tokens, shape = rng.integers(3, VOCAB, (1, new)), (1, KV_HEADS, past, FEATURES)
-            whole = rng.normal(size=(1, LAYERS, 2, past + new, KV_HEADS, FEATURES))
-            given = {
-                "tokens": tokens.astype(np.int32),
-                KEY_VALUE[0] + "all": whole.astype(np.float32),
-            }
-            given |= {"index": np.array(past, np.int32)}
-            calls = {"ours": bound(loaded["ours"], given, 0)[0]}
-            for kind in kinds[1:]:
-                inputs = (each.name for each in loaded[kind].get_inputs())
-                caches = [each for each in inputs if each.startswith(KEY_VALUE[0])]
-                values = {each: rng.normal(size=shape).astype(np.float32) for each in caches}
-                # The builder's window needs a buffer that is as long.
-                room = WINDOW + past + new if (name, kind) == ("gemma", "builder") else None
-                calls[kind] = bound(loaded[kind], feeds(loaded[kind], tokens, values), room)[0]
-            middle, ratios = times(list(calls.values()))
-            each = dict(zip(calls, ratios.tolist(), strict=True))
-            found[title]["steps"][step] = {"ms": float(middle[0]), "ratios": each}
-            print(title, step, found[title]["steps"][step], flush=True)
+    paths = {kind: path / "model.onnx" for kind, path in folders.items()}
+    loaded = {kind: session(path, 1) for kind, path in paths.items()}
+    graphs = {k: onnx.load(path, load_external_data=False).graph for k, path in paths.items()}
+    found: dict[str, Any] = {"nodes": {kind: len(graph.node) for kind, graph in graphs.items()}}
+    found["steps"] = {}
+    for step, (new, past) in STEPS.items():
+        tokens, shape = rng.integers(3, VOCAB, (1, new)), (1, KV_HEADS, past, FEATURES)
+        calls = {"ours": bound(loaded["ours"], inputs(new, past, rng), 0)[0]}
+        for kind in KINDS[1:]:
+            names = (each.name for each in loaded[kind].get_inputs())
+            caches = [each for each in names if each.startswith(KEY_VALUE[0])]
+            values = {each: rng.normal(size=shape).astype(np.float32) for each in caches}
+            room = window + past + new if window and kind == "builder" else None
+            calls[kind] = bound(loaded[kind], feeds(loaded[kind], tokens, values), room)[0]
+        middle, ratios = times(list(calls.values()))
+        each = dict(zip(calls, ratios.tolist(), strict=True))
+        found["steps"][step] = {"ms": float(middle[0]), "ratios": each}
+        print(title, step, found["steps"][step], flush=True)
     return found
 
 

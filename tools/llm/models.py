@@ -49,20 +49,22 @@ def make(envs: Path) -> None:
         program = translated(params, attention)
         program.save(folder / f"{name}-fp32" / "model.onnx", external_data=True)
         quantize(folder, name)
-    if not (folder / "torch").exists():
+    if not (folder / "saved").exists():
         np.savez(folder / "weights.npz", **weights(params))
         (folder / "config.json").write_text(json.dumps(settings(CONFIG)))
-        run("optimum", "tools.llm.folder", "weights.npz", "config.json", "torch")
+        run("optimum", "tools.llm.folder", "weights.npz", "config.json", "saved")
     for name in ("optimum", "dynamo"):
         if not (folder / f"{name}-int4").exists():
-            run("optimum", "tools.llm.export", name, "torch", f"{name}-fp32")
+            run("optimum", "tools.llm.export", name, "saved", f"{name}-fp32")
             quantize(folder, name)
     for precision in PRECISIONS:
         if not (folder / f"builder-{precision}").exists():
             options = ["-o", f"builder-{precision}", "-p", precision, "-e", "cpu"]
-            run("builder", "onnxruntime_genai.models.builder", "-i", "torch", *options)
+            run("builder", "onnxruntime_genai.models.builder", "-i", "saved", *options)
     if (envs / "hub").exists():
         hub.make(folder, run)
+    if (envs / "tunix").exists():
+        run("tunix", "tools.llm.tunix", "tunix-ours")
 
 
 def translated(params: object, attention: Literal["exact", "gqa"]) -> hlo2onnx.OnnxProgram:

@@ -46,9 +46,9 @@ def text(record: Mapping[str, Any]) -> str:
 
 
 def _hub(models: Mapping[str, Any] | None) -> str:
-    """The models of keras-hub."""
-    if models is None:
-        return "keras-hub was not measured: there was no environment `hub`.\n"
+    """The models of keras-hub and tunix."""
+    if not models:
+        return "keras-hub and tunix were not measured: there were no environments for them.\n"
     rows = []
     for title, model in models.items():
         nodes = model["nodes"]
