@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.zoo.__main__ import line, placement
 from tools.zoo.environments import ENVIRONMENTS, environment_of
 from tools.zoo.page import write_page
 from tools.zoo.program import PROGRAMS, load_all, program
@@ -48,16 +49,33 @@ def _interpreter(path: Path, script: str) -> Path:
 
 
 def test_a_process_that_is_killed_costs_one_program(tmp_path: Path) -> None:
-    result = run_one(_interpreter(tmp_path / "dies", "kill -s SEGV $$"), "x", timed=False)
+    result = run_one(_interpreter(tmp_path / "dies", "kill -s SEGV $$"), "x")
     assert not result.ok
     assert result.error == "killed by SIGSEGV"
 
 
 def test_a_process_that_does_not_end_is_ended(tmp_path: Path) -> None:
     slow = _interpreter(tmp_path / "slow", "exec sleep 20")
-    result = run_one(slow, "x", timed=False, seconds=0.1)
+    result = run_one(slow, "x", seconds=0.1)
     assert not result.ok
     assert "no end after" in result.error
+
+
+def test_nodes_that_a_device_lacks_are_counted() -> None:
+    results = [
+        Result("pgx_go", ok=True, nodes=5, copies={"": 1}),
+        Result("pgx_chess", ok=True, nodes=5, fallback={"Atan f32 in Loop": 2}, copies={"Loop": 3}),
+        Result("mctx_muzero", ok=True, nodes=5, fallback={"Atan f32": 1}),
+        Result("pgx_2048", stage="translate", error="refused"),
+    ]
+    assert line(load_all()["pgx_chess"], results[1]).splitlines()[1:] == [
+        "    not on the device: 2 Atan f32 in Loop",
+        "    copies: 3 Loop",
+    ]
+    assert placement(results) == (
+        "3 translated, 1 wholly on the device, 1 of them with copies; 1 with nodes in bodies on the"
+        " CPU"
+    )
 
 
 def test_the_page_keeps_earlier_results(tmp_path: Path) -> None:

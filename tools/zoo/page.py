@@ -18,6 +18,7 @@ from tools.zoo.worker import Result
 
 DOCS = ROOT / "docs"
 TIMES = ("ort", "xla")
+OF_TARGET = ("fallback", "copies")
 
 HEAD = """\
 Medians on {cores} cores, onnxruntime {onnxruntime}.
@@ -43,6 +44,8 @@ def write_page(results: Iterable[Result], folder: Path = DOCS) -> None:
     for result in results:
         times = {} if result.ort else {x: known.get(result.name, {}).get(x, 0.0) for x in TIMES}
         known[result.name] = {**asdict(result), "error": _first_line(result), **times}
+        for field in OF_TARGET:
+            del known[result.name][field]
     known = {name: known[name] for name in sorted(programs) if name in known}
     path.write_text(json.dumps(known, indent=1) + "\n")
     rows = [Result(**item) for item in known.values()]

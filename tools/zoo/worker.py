@@ -1,8 +1,8 @@
 """Translates, verifies and times one program in the environment that has its package.
 
-As a command it does so: the arguments are its name, a path, and perhaps --times and --draw (its
-graph, into docs/images/zoo). The path is that of a JSON file. It is written before each stage, so
-it names the stage that ended the process.
+As a command it does so: the arguments are its name, a path, and perhaps --target=NAME, --times and
+--draw (its graph, into docs/images/zoo). The path is that of a JSON file. It is written before each
+stage, so it names the stage that ended the process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import os
 import sys
 import time
 import traceback
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tools.site.drawing import draw
 from tools.zoo.program import load_all, lowered
 
 SECONDS = 600
+TARGET = "ort-cpu"
 ERROR_LENGTH = 2_000
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
@@ -48,6 +50,8 @@ class Result:
         ort: Seconds of a call in ONNX Runtime.
         xla: Seconds of a call in XLA.
         estimate: The report's estimate of a call's seconds in ONNX Runtime; 0 if it has none.
+        fallback: The report's count of nodes that are not on the device of the target.
+        copies: Copies between the device and the CPU, by the control flow around them.
     """
 
     name: str
@@ -62,13 +66,14 @@ class Result:
     ort: float = 0.0
     xla: float = 0.0
     estimate: float = 0.0
+    fallback: dict[str, int] = field(default_factory=dict)
+    copies: dict[str, int] = field(default_factory=dict)
 
 
 def run_one(
-    python: Path, name: str, timed: bool, drawn: bool = False, seconds: float = SECONDS
+    python: Path, name: str, options: Sequence[str] = (), seconds: float = SECONDS
 ) -> Result:
-    """Translates, verifies and perhaps times and draws a program in the given interpreter."""
-    options = ["--times"] * timed + ["--draw"] * drawn
+    """Runs a program in the given interpreter; the options are those of the worker."""
     found = result_of("tools.zoo.worker", name, options, seconds=seconds, python=python)
     data, problem, log = found
     result = Result(**(data or {"name": name}))
@@ -77,7 +82,7 @@ def run_one(
     return result
 
 
-def run(result: Result, path: Path, timed: bool, drawn: bool) -> None:
+def run(result: Result, path: Path, options: Sequence[str]) -> None:
     """Fills in the result, stage by stage."""
 
     def begin(stage: str) -> None:
@@ -92,13 +97,19 @@ def run(result: Result, path: Path, timed: bool, drawn: bool) -> None:
     source, args = lowered(result.name)
     begin("translate")
     import hlo2onnx
+    from hlo2onnx.ir.functions import each_graph
+    from hlo2onnx.targets import load_target
+    from hlo2onnx.targets.placement import placed
 
+    target = dict(x.split("=") for x in options if "=" in x).get("--target", TARGET)
     start = time.perf_counter()
-    program = hlo2onnx.translate(source)
+    program = hlo2onnx.translate(source, target=target)
     result.seconds = time.perf_counter() - start
     result.nodes = program.report.nodes.total()
     result.estimate = program.report.call_seconds or 0.0
-    if drawn:
+    result.fallback = dict(program.report.fallback)
+    result.copies = dict(+placed(each_graph(program.model), load_target(target)).copies)
+    if "--draw" in options:
         draw(result.name, program.model.graph)
     begin("verify")
     found = program.verify(*args)
@@ -110,7 +121,7 @@ def run(result: Result, path: Path, timed: bool, drawn: bool) -> None:
         result.ok, result.error = False, empty
     if not result.ok:
         return
-    if timed:
+    if "--times" in options:
         begin("times")
         result.ort, result.xla = _times(program, source, args)
     begin("done")
@@ -159,7 +170,7 @@ def main() -> None:
     name, path = sys.argv[1], Path(sys.argv[2])
     result = Result(name)
     try:
-        run(result, path, "--times" in sys.argv[3:], "--draw" in sys.argv[3:])
+        run(result, path, sys.argv[3:])
     except Exception as error:  # noqa: BLE001
         traceback.print_exc()
         result.ok, result.error = False, f"{type(error).__name__}: {error}"
