@@ -19,7 +19,7 @@ class Costs:
 
     node_nanoseconds: float = 0
     """Time that a node takes to start. 0: the times are unknown. All five are fitted to the
-    examples and the zoo: docs/speed.md shows how well."""
+    examples and the zoo: docs/zoo.md shows how well."""
     element_picoseconds: float = 0
     """Time that arithmetic or a copy takes for an element."""
     function_picoseconds: float = 0

@@ -42,6 +42,9 @@ _SORTS = frozenset({"DFT", "TopK"})
 _CALL_NODES = 6
 """A call takes as long as the start of so many nodes, besides those of the model."""
 
+_RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
+"""Each step of each direction takes as long as the start of a node, besides its products."""
+
 
 class Work(NamedTuple):
     """What a run of a graph does.
@@ -81,7 +84,11 @@ def call_seconds(graph: oir.Graph, costs: Costs) -> float | None:
 
 
 def work_of(graph: oir.Graph, costs: Costs) -> Work:
-    """The work of a graph, with all trips of its loops; of branches, that of the longest."""
+    """The work of a graph, with all trips of its loops.
+
+    Of branches, the nodes of the longest one count, and the mean of the times: half of a long
+    branch is within a factor of two if it runs, and less wrong than all of it if it does not.
+    """
     total = Work()
     for node in graph:
         if node.op_type in _ABSENT:
@@ -92,7 +99,8 @@ def work_of(graph: oir.Graph, costs: Costs) -> Work:
         trips = exact_trips(node) if node.op_type in LOOPS else 1
         total = total.then(known._replace(has_known_trips=trips is not None))
         longest = max(bodies, key=lambda each: each.nanoseconds or each.nodes, default=Work())
-        total = total.then(longest, 1 if trips is None else trips)
+        mean = sum(each.nanoseconds for each in bodies) / max(len(bodies), 1)
+        total = total.then(longest._replace(nanoseconds=mean), 1 if trips is None else trips)
     return total
 
 
@@ -105,6 +113,9 @@ def _nanoseconds(node: oir.Node, costs: Costs) -> float | None:
     count = multiplications(node)
     if count is not None:
         time = count * costs.product_picoseconds
+        if node.op_type in _RECURRENT and math.isfinite(count):
+            steps = math.prod(extents(value)[0] for value in node.inputs[:2])
+            time += steps * costs.node_nanoseconds * 1e3
     elif node.op_type in _FUNCTIONS:
         time = elements(node) * costs.function_picoseconds
     elif node.op_type in _MOVES:
