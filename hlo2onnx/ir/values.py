@@ -111,7 +111,7 @@ def const_of(value: oir.Value | None) -> np.ndarray | None:
 def const_ints(value: oir.Value | None) -> tuple[int, ...] | None:
     """The integers in a constant tensor, flattened; None when it is not constant."""
     array = const_of(value)
-    return None if array is None else tuple(int(item) for item in array.reshape(-1))
+    return None if array is None else tuple(map(int, array.reshape(-1).tolist()))
 
 
 def const_number(value: oir.Value | None) -> float | int | None:

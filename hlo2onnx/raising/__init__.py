@@ -10,7 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.code_motion import eliminate_common_subexpressions
 from hlo2onnx.ir.replace import remove_unused
 from hlo2onnx.raising.changes import Changes
-from hlo2onnx.raising.engine import Rewriter, Rule, RuleTable, Watch, apply_rules, apply_to
+from hlo2onnx.raising.engine import Rewriter, Rule, Watch, apply_rules, apply_to, table_of
 from hlo2onnx.raising.rule_names import RETIRED, rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
@@ -86,7 +86,7 @@ class _Phase:
     def __init__(
         self, changes: Changes, rules: Sequence[Rule], rewriter: Rewriter, report: Report
     ) -> None:
-        self._rules = RuleTable(rules)
+        self._rules = table_of(tuple(rules))
         self._rewriter = rewriter
         self._report = report
         self.changes = changes

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +19,7 @@ from hlo2onnx.ir.loop_facts import LoopFacts
 from hlo2onnx.ir.notes import merges_unrounded, note_rewrite
 from hlo2onnx.ir.replace import can_replace, remove_makers, remove_unread, replace
 from hlo2onnx.ir.traversal import all_nodes, nodes_in, use_count
-from hlo2onnx.ir.values import dtype_of
+from hlo2onnx.ir.values import const_of, dtype_of, size_of
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.builder import TargetBuilder
@@ -33,6 +35,15 @@ CONSTANT = "constant"
 
 ARGUMENT = "argument"
 """Among the sources of a node: an input of the model or of a body."""
+
+KEEP_CONSTANTS = frozenset({CONSTANT, "Expand", "Identity", "Reshape", "Transpose"})
+"""Sources whose results `Facts.constant` may know."""
+
+NUMBERS = (0.0, 1.0, 2.0, math.inf, -math.inf)
+"""Numbers that rules look for in constants."""
+
+OTHER = math.nan
+"""Stands for all numbers but these."""
 
 FEW_READERS = 16
 """If a value has more readers, they are not queued again: that would take quadratic time."""
@@ -119,6 +130,9 @@ class Rewriter(TargetBuilder):
         kept: What rules have found out about nodes, by their names, until a rule fires.
     """
 
+    _first: dict[oir.Value, float | None]
+    """See `number_of`."""
+
     def __init__(self, model: oir.Model, target: Target, watch: Watch | None = None) -> None:
         super().__init__(model.graph, model.graph.opset_imports[""], target)
         self.adopt(model.graph)
@@ -126,6 +140,7 @@ class Rewriter(TargetBuilder):
         self.relaxed: Counter[str] = Counter()
         self.listed: dict[tuple[oir.Graph, str], list[oir.Node]] = {}
         self.facts, self.facts_time = LoopFacts(model.graph), 0
+        self._first = {}
         self.kept: dict[tuple[str, oir.Node], Any] = {}
         self.owners: Mapping[oir.Graph, oir.Node] = {}
 
@@ -136,6 +151,22 @@ class Rewriter(TargetBuilder):
             time: The facts see the changes up to this time.
         """
         self.facts, self.facts_time = LoopFacts(self.main_graph, self.owners), time
+        self._first.clear()
+
+    def number_of(self, value: oir.Value) -> float | None:
+        """Which of `NUMBERS` is the first element of a constant, which may be moved, or `OTHER`;
+        None for other values, and without elements."""
+        while (maker := value.producer()) is not None:
+            source = maker.inputs[0] if maker.op_type in KEEP_CONSTANTS else None
+            if source is None:
+                return None
+            value = source
+        if value not in self._first:
+            array = const_of(value)
+            item = array.item(0) if array is not None and array.size else None
+            found = OTHER if item is not None else None
+            self._first[value] = next((x for x in NUMBERS if item == x), found)
+        return self._first[value]
 
     def nodes_of(self, graph: oir.Graph, op_type: str = "") -> Sequence[oir.Node]:
         """The nodes of a graph, or those of an operator, listed once until a rule fires. For rules
@@ -167,6 +198,7 @@ class Rule(ABC):
             nodes, which saves two of three attempts.
         drops_nan: Whether it changes NaN. Then nan="xla" switches it off.
         phase: A rule is tried only when no rule of an earlier phase fires any more.
+        asks_numbers: Whether `narrowed` depends on numbers.
     """
 
     name: str
@@ -175,6 +207,7 @@ class Rule(ABC):
     sources: frozenset[str] | None = None
     drops_nan: bool = False
     phase: int = 0
+    asks_numbers: bool = False
 
     @property
     def doc(self) -> str:
@@ -191,8 +224,19 @@ class Rule(ABC):
         """
         return self.sources is None or not self.sources.isdisjoint(sources)
 
-    def narrowed(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> Rule | None:
-        """The part of the rule that may take such a node, see `fits`; None if no part may."""
+    def narrowed(
+        self,
+        op_type: str,
+        sources: frozenset[str],
+        dtype: oir.DataType,
+        numbers: frozenset[float | None],
+    ) -> Rule | None:
+        """The part of the rule that may take such a node, see `fits`; None if no part may.
+
+        Args:
+            numbers: `Rewriter.number_of` for the operands; empty if no rule for this operator
+                `asks_numbers`.
+        """
         return self if self.fits(op_type, sources, dtype) else None
 
     @abstractmethod
@@ -229,8 +273,14 @@ def apply_rules(
     return apply_to(nodes, table, Rewriter(model, target, watch)) if nodes else Counter()
 
 
+_Key = tuple[str, oir.DataType, tuple[str, ...], tuple[float | None, ...]]
+
+_MOST_KEYS = 1 << 12
+"""More are not remembered: a table outlives the translation."""
+
+
 class RuleTable:
-    """Rules by their anchors and sources.
+    """Rules by their anchors, sources and numbers.
 
     Attributes:
         by_anchor: The rules for each operator that they look at first.
@@ -238,25 +288,39 @@ class RuleTable:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.by_anchor: dict[str, list[Rule]] = {}
-        self._fitting: dict[tuple[str, oir.DataType, tuple[str, ...]], list[Rule]] = {}
+        self._fitting: dict[_Key, list[Rule]] = {}
         for rule in rules:
             for anchor in rule.anchors:
                 self.by_anchor.setdefault(anchor, []).append(rule)
+        self._numbered = {
+            anchor for anchor, found in self.by_anchor.items() if any(x.asks_numbers for x in found)
+        }
 
-    def fitting(self, node: oir.Node) -> Sequence[Rule]:
+    def fitting(self, node: oir.Node, b: Rewriter) -> Sequence[Rule]:
         """The rules for the node's operator that fit its operands and its result."""
         op_type = node.op_type
         rules = self.by_anchor.get(op_type)
         if rules is None:
             return ()
         dtype, sources = dtype_of(node.outputs[0]), tuple(_sources(node))
-        key = (op_type, dtype, sources)
+        numbers: tuple[float | None, ...] = ()
+        if op_type in self._numbered and not KEEP_CONSTANTS.isdisjoint(sources):
+            numbers = tuple([b.number_of(x) for x in node.inputs if x is not None])
+        key = (op_type, dtype, sources, numbers)
         found = self._fitting.get(key)
         if found is None:
-            kinds = frozenset(sources)
-            narrowed = [x.narrowed(op_type, kinds, dtype) for x in rules]
+            if len(self._fitting) >= _MOST_KEYS:
+                self._fitting.clear()
+            kinds, known = frozenset(sources), frozenset(numbers)
+            narrowed = [x.narrowed(op_type, kinds, dtype, known) for x in rules]
             found = self._fitting[key] = [x for x in narrowed if x is not None]
         return found
+
+
+@functools.lru_cache(maxsize=32)
+def table_of(rules: tuple[Rule, ...]) -> RuleTable:
+    """The table of these rules. Most translations use the same."""
+    return RuleTable(rules)
 
 
 def apply_to(nodes: Iterable[oir.Node], rules: RuleTable, rewriter: Rewriter) -> Counter[str]:
@@ -333,7 +397,7 @@ def _first(
     """The first rule that takes the node, and the values that replace the node's outputs."""
     watch = rewriter.watch
     # A watch sees all refusals.
-    rules = table.fitting(node) if watch is None else table.by_anchor.get(node.op_type)
+    rules = table.fitting(node, rewriter) if watch is None else table.by_anchor.get(node.op_type)
     if not rules:
         return None
     made = rewriter.made
@@ -383,7 +447,7 @@ def _is_number(value: oir.Value) -> bool:
 
     Thousands of nodes may read one. Finding them takes long, and no rule counts them.
     """
-    return value.const_value is not None and value.const_value.size <= SMALL_ELEMENTS
+    return value.const_value is not None and (size_of(value) or 0) <= SMALL_ELEMENTS
 
 
 def _inherit_names(

@@ -39,7 +39,16 @@ from hlo2onnx.ir.values import (
     shape_of,
     static_shape,
 )
-from hlo2onnx.raising.engine import CONSTANT, Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.engine import (
+    CONSTANT,
+    KEEP_CONSTANTS,
+    NUMBERS,
+    OTHER,
+    Refusal,
+    Rewriter,
+    Rule,
+    need,
+)
 from hlo2onnx.raising.match.views import is_private
 from hlo2onnx.raising.patterns import As, Bindings, Boolean, Known, Name, Op, Pattern
 
@@ -47,9 +56,6 @@ COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEq
 
 _KNOWN_BOOLEANS = MOVES_DATA | COMPARISONS | {CONSTANT, "And", "Cast", "Not", "Or"}
 """Operators whose elements the facts may know to be one boolean."""
-
-_KEEP_CONSTANTS = frozenset({CONSTANT, "Expand", "Identity", "Reshape", "Transpose"})
-"""Operators whose results `Facts.constant` knows."""
 
 _OPERATORS = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.Div: "Div"}
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -127,18 +133,25 @@ class _Literal(Name):
         """See `Pattern.fits`."""
         while (maker := value.producer()) is not None:
             if isinstance(self.item, bool):
-                return maker.op_type in self.sources
-            source = maker.inputs[0] if maker.op_type in _KEEP_CONSTANTS else None
+                return maker.op_type in _KNOWN_BOOLEANS
+            source = maker.inputs[0] if maker.op_type in KEEP_CONSTANTS else None
             if source is None:
                 return False
             value = source
         array = const_of(value)
         return array is not None and array.size > 0 and bool(array.item(0) == self.item)
 
-    @property
-    def sources(self) -> frozenset[str]:
-        """What may make such values, as in `Rule.sources`."""
-        return _KNOWN_BOOLEANS if isinstance(self.item, bool) else _KEEP_CONSTANTS
+    def may_be(self, sources: frozenset[str], numbers: frozenset[float | None]) -> bool:
+        """Whether such a value may be among operands, see `Rule.narrowed`."""
+        if isinstance(self.item, bool):
+            return not sources.isdisjoint(_KNOWN_BOOLEANS)
+        return (self.item if self.item in NUMBERS else OTHER) in numbers
+
+
+def _is_boolean(pattern: Pattern) -> bool:
+    return isinstance(pattern, Boolean) or (
+        isinstance(pattern, _Literal) and isinstance(pattern.item, bool)
+    )
 
 
 class Equation:
@@ -184,22 +197,38 @@ class Equation:
         if refused:
             raise Refusal(*refused)
 
-    def fits(self, op_type: str, sources: frozenset[str]) -> bool:
-        """Whether it may match a node of this operator. See `Rule.fits`."""
+    def fits(
+        self,
+        op_type: str,
+        sources: frozenset[str],
+        dtype: oir.DataType,
+        numbers: frozenset[float | None],
+    ) -> bool:
+        """Whether it may match a node of this operator. See `Rule.narrowed`."""
         operands = self.pattern.operands
-        if op_type != self.pattern.op_type or not all(self._fits(x, sources) for x in operands):
+        if op_type != self.pattern.op_type:
+            return False
+        if (
+            op_type == "Where"
+            and dtype != oir.DataType.BOOL
+            and any(map(_is_boolean, operands[1:]))
+        ):
+            return False
+        if not all(self._fits(x, sources, numbers) for x in operands):
             return False
         is_same = len(operands) == 2 and operands[0] == operands[1]
         return not is_same or len(sources) == 1
 
-    def _fits(self, operand: Pattern, sources: frozenset[str]) -> bool:
+    def _fits(
+        self, operand: Pattern, sources: frozenset[str], numbers: frozenset[float | None]
+    ) -> bool:
         while isinstance(operand, As):
             operand = operand.pattern
         if isinstance(operand, Op):
             return operand.op_type in sources
         assert isinstance(operand, Name)
         if isinstance(operand, _Literal):
-            return not sources.isdisjoint(operand.sources)
+            return operand.may_be(sources, numbers)
         return CONSTANT in sources or not isinstance(operand, Known)
 
     def _pattern(self, tree: ast.expr, name: str) -> Pattern:
@@ -247,20 +276,25 @@ class Equations(Rule):
         self.name, self.phase, self.formerly, self.rows = name, phase, tuple(formerly), found
         self.anchors = frozenset(row.pattern.op_type for row in found)
         self._why, self._expands = why, expands
-        self._narrowed: dict[tuple[str, frozenset[str]], Rule | None] = {}
+
+    asks_numbers = True
 
     @property
     def doc(self) -> str:
         """See `Rule.doc`."""
         return "\n\n".join(filter(None, [";\n".join(row.text for row in self.rows), self._why]))
 
-    def narrowed(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> Rule | None:
+    def narrowed(
+        self,
+        op_type: str,
+        sources: frozenset[str],
+        dtype: oir.DataType,
+        numbers: frozenset[float | None],
+    ) -> Rule | None:
         """The equations that may match."""
-        if (op_type, sources) not in self._narrowed:
-            found = copy(self)
-            found.rows = [row for row in self.rows if row.fits(op_type, sources)]
-            self._narrowed[op_type, sources] = found if found.rows else None
-        return self._narrowed[op_type, sources]
+        found = copy(self)
+        found.rows = [row for row in self.rows if row.fits(op_type, sources, dtype, numbers)]
+        return found if found.rows else None
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         """Applies the first equation that holds."""

@@ -163,8 +163,14 @@ class Op(Pattern):
         if op_type in COMMUTATIVE and self.operands != self.operands[::-1]:
             self._orders.append(self.operands[::-1])
         self._tests = [
-            [(place, x) for place, x in enumerate(order) if type(x).fits is not Pattern.fits]
+            [(place, x) for place, x in enumerate(order) if not _fits_all(x)]
             for order in self._orders
+        ]
+        places = {x: place for place, x in enumerate(self.operands) if type(x) is Name}
+        self._same = [
+            (place, places[x])
+            for place, x in enumerate(self.operands)
+            if x in places and places[x] != place
         ]
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
@@ -190,6 +196,10 @@ class Op(Pattern):
         inputs = node.inputs
         if len(inputs) < len(self.operands):
             return False
+        for place, other in self._same:
+            x, y = inputs[place], inputs[other]
+            if x is not y and (x is None or y is None or not _is_same_number(x, y)):
+                return False
         for tests in self._tests:
             for place, operand in tests:
                 x = inputs[place]
@@ -207,6 +217,7 @@ class _Chain(Pattern):
 
     def __init__(self, *operands: Pattern | float) -> None:
         self.operands = tuple(_pattern(operand) for operand in operands)
+        self._tests = [operand for operand in self.operands if not _fits_all(operand)]
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
@@ -219,7 +230,7 @@ class _Chain(Pattern):
         if _maker(value, self.op_type) is None:
             return False
         found = _terms(value, self.op_type, len(self.operands) - 1)
-        return all(any(map(operand.fits, found)) for operand in self.operands)
+        return all(any(map(operand.fits, found)) for operand in self._tests)
 
     def _of(self, places: Places, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         if len(places) == 1:
@@ -278,6 +289,11 @@ class Either(Pattern):
 
 def _pattern(item: Pattern | float) -> Pattern:
     return item if isinstance(item, Pattern) else Number(item)
+
+
+def _fits_all(pattern: Pattern) -> bool:
+    """Whether `fits` tells nothing."""
+    return type(pattern).fits is Pattern.fits
 
 
 def _agrees(bound: Bindings, name: str, value: oir.Value) -> bool:
