@@ -7,10 +7,8 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from threading import get_ident
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import onnx_ir as oir
 
@@ -21,10 +19,11 @@ from hlo2onnx.ir.replace import can_replace, remove_makers, remove_unread, repla
 from hlo2onnx.ir.traversal import all_nodes, nodes_in, use_count
 from hlo2onnx.ir.values import const_of, dtype_of, size_of
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
+from hlo2onnx.raising.refusals import Refusal as Refusal
+from hlo2onnx.raising.refusals import need as need
+from hlo2onnx.raising.refusals import needed as needed
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.builder import TargetBuilder
-
-T = TypeVar("T")
 
 MAX_FIRINGS_PER_NODE = 50
 """A rule set that rewrites more often than this per node of the graph does not terminate."""
@@ -47,75 +46,6 @@ OTHER = math.nan
 
 FEW_READERS = 16
 """If a value has more readers, they are not queued again: that would take quadratic time."""
-
-
-class Progress:
-    """How many conditions of a rule hold in one attempt on a node.
-
-    Attributes:
-        held: How many conditions (`need`) have held so far.
-        reached: How many had held before `refusal`.
-        refusal: The refusal after the most conditions, the first of several. An attempt that tries
-            alternatives raises several.
-    """
-
-    def __init__(self) -> None:
-        self.held, self.reached = 0, -1
-        self.refusal: Refusal | None = None
-
-    def refused(self, refusal: Refusal) -> None:
-        """Keeps the refusal if more conditions held before it than before earlier ones."""
-        if self.held > self.reached:
-            self.reached, self.refusal = self.held, refusal
-
-
-_counted: dict[int, Progress] = {}
-"""The attempts whose conditions are counted, by thread."""
-
-
-@contextmanager
-def counting() -> Iterator[Progress]:
-    """Counts the conditions that this thread checks within the block."""
-    thread = get_ident()
-    _counted[thread] = Progress()
-    try:
-        yield _counted[thread]
-    finally:
-        del _counted[thread]
-
-
-class Refusal(Exception):  # noqa: N818  (a rule's verdict, not an error)
-    """A rule does not apply; says why and to which value or node.
-
-    Whoever tries alternatives keeps `args` and raises a new one at the end. A variable with an
-    exception that its own function raises is a cycle: it holds all frames, and with them the graph,
-    until Python collects cycles.
-    """
-
-    def __init__(self, reason: str, culprit: oir.Value | oir.Node | None = None) -> None:
-        # A large program raises hundreds of thousands. `args` already holds the arguments.
-        self.reason = reason
-        self.culprit = culprit
-        if _counted and (progress := _counted.get(get_ident())) is not None:
-            progress.refused(self)
-
-    def __str__(self) -> str:
-        return self.reason
-
-
-def need(condition: object, reason: str, culprit: oir.Value | oir.Node | None = None) -> None:
-    """Refuses the rewrite unless the condition holds."""
-    if not condition:
-        raise Refusal(reason, culprit)
-    if _counted and (progress := _counted.get(get_ident())) is not None:
-        progress.held += 1
-
-
-def needed(value: T | None, reason: str, culprit: oir.Value | oir.Node | None = None) -> T:
-    """Returns a value; refuses the rewrite if it is None."""
-    need(value is not None, reason, culprit)
-    assert value is not None
-    return value
 
 
 class Rewriter(TargetBuilder):
@@ -183,6 +113,20 @@ class Rewriter(TargetBuilder):
         self.kept.clear()
 
 
+class Kind(NamedTuple):
+    """What `Rule.fits` is asked about, and more.
+
+    Attributes:
+        numbers: `Rewriter.number_of` for the operands; empty if no rule for the operator
+            `asks_numbers`.
+    """
+
+    op_type: str
+    sources: frozenset[str]
+    dtype: oir.DataType
+    numbers: frozenset[float | None]
+
+
 class Rule(ABC):
     """One rewrite.
 
@@ -224,20 +168,9 @@ class Rule(ABC):
         """
         return self.sources is None or not self.sources.isdisjoint(sources)
 
-    def narrowed(
-        self,
-        op_type: str,
-        sources: frozenset[str],
-        dtype: oir.DataType,
-        numbers: frozenset[float | None],
-    ) -> Rule | None:
-        """The part of the rule that may take such a node, see `fits`; None if no part may.
-
-        Args:
-            numbers: `Rewriter.number_of` for the operands; empty if no rule for this operator
-                `asks_numbers`.
-        """
-        return self if self.fits(op_type, sources, dtype) else None
+    def narrowed(self, kind: Kind) -> Rule | None:
+        """The part of the rule that may take such a node, see `fits`; None if no part may."""
+        return self if self.fits(kind.op_type, kind.sources, kind.dtype) else None
 
     @abstractmethod
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value | Sequence[oir.Value]:
@@ -311,8 +244,8 @@ class RuleTable:
         if found is None:
             if len(self._fitting) >= _MOST_KEYS:
                 self._fitting.clear()
-            kinds, known = frozenset(sources), frozenset(numbers)
-            narrowed = [x.narrowed(op_type, kinds, dtype, known) for x in rules]
+            kind = Kind(op_type, frozenset(sources), dtype, frozenset(numbers))
+            narrowed = [x.narrowed(kind) for x in rules]
             found = self._fitting[key] = [x for x in narrowed if x is not None]
         return found
 

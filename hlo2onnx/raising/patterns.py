@@ -18,8 +18,10 @@ from itertools import combinations
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.facts import MOVES_DATA
 from hlo2onnx.ir.notes import is_rounding_of, origin_of
-from hlo2onnx.ir.values import const_number, is_constant
+from hlo2onnx.ir.values import const_number, const_of, is_constant
+from hlo2onnx.raising.engine import CONSTANT, KEEP_CONSTANTS, NUMBERS, OTHER, Kind
 from hlo2onnx.raising.match.views import operands
 
 ROUNDING = 2.5e-7
@@ -30,6 +32,11 @@ COMMUTATIVE = frozenset(
     {"Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Min", "Mul", "Or",
      "Xor"}
 )  # fmt: skip
+
+COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+
+_KNOWN_BOOLEANS = MOVES_DATA | COMPARISONS | {CONSTANT, "And", "Cast", "Not", "Or"}
+"""Operators whose elements the facts may know to be one boolean."""
 
 Bindings = Mapping[str, oir.Value]
 Places = tuple[int, ...]
@@ -126,6 +133,36 @@ class Constant(Name):
     def fits(self, value: oir.Value) -> bool:
         """See `Pattern.fits`."""
         return const_number(value) is not None
+
+
+@dataclass(frozen=True)
+class Literal(Name):
+    """Operators whose results may be known to be one number; `all_are` decides."""
+
+    item: float
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        if self.fits(value):
+            yield {**bound, self.name: value}
+
+    def fits(self, value: oir.Value) -> bool:
+        """See `Pattern.fits`."""
+        while (maker := value.producer()) is not None:
+            if isinstance(self.item, bool):
+                return maker.op_type in _KNOWN_BOOLEANS
+            source = maker.inputs[0] if maker.op_type in KEEP_CONSTANTS else None
+            if source is None:
+                return False
+            value = source
+        array = const_of(value)
+        return array is not None and array.size > 0 and bool(array.item(0) == self.item)
+
+    def may_be_in(self, kind: Kind) -> bool:
+        """Whether such a value may be an operand of a node."""
+        if isinstance(self.item, bool):
+            return not kind.sources.isdisjoint(_KNOWN_BOOLEANS)
+        return (self.item if self.item in NUMBERS else OTHER) in kind.numbers
 
 
 @dataclass(frozen=True)

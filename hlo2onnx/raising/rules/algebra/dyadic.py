@@ -6,7 +6,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.float_ranges import with_number
 from hlo2onnx.ir.values import dtype_of, shape_of
-from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.engine import Kind, Rewriter, Rule, need, needed
 
 
 class DyadicArithmetic(Rule):
@@ -21,18 +21,12 @@ class DyadicArithmetic(Rule):
     anchors = frozenset({"Add", "Mul", "Sub"})
     asks_numbers = True
 
-    def narrowed(
-        self,
-        op_type: str,
-        sources: frozenset[str],
-        dtype: oir.DataType,
-        numbers: frozenset[float | None],
-    ) -> Rule | None:
+    def narrowed(self, kind: Kind) -> Rule | None:
         """An operand is a constant, and the other one such an operation, or the constant is 0."""
-        same = {"Mul"} if op_type == "Mul" else {"Add", "Sub"}
-        is_known = any(x is not None for x in numbers)
-        may_be = not sources.isdisjoint(same) or (op_type != "Mul" and 0 in numbers)
-        return self if is_known and may_be else None
+        same = {"Mul"} if kind.op_type == "Mul" else {"Add", "Sub"}
+        is_known = any(x is not None for x in kind.numbers)
+        is_zero = kind.op_type != "Mul" and 0 in kind.numbers
+        return self if is_known and (is_zero or not same.isdisjoint(kind.sources)) else None
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         operands = needed(with_number(node, b.facts.constant), "neither operand is constant", node)
