@@ -21,14 +21,12 @@ class Names:
     def of(cls, graph: oir.Graph) -> Names:
         """The names of the nodes and values of a graph and its bodies."""
         names = cls()
-        names.take(str(value.name) for value in all_values(graph))
-        names.take(str(node.name) for node in all_nodes(graph))
+        names.take([str(x.name) for x in (*all_values(graph), *all_nodes(graph))])
         return names
 
     def take(self, names: Iterable[str]) -> None:
         """Learns of names that a model has."""
-        for name in names:
-            self._next.setdefault(name, 1)
+        self._next = {**dict.fromkeys(names, 1), **self._next}
 
     def unique_node(self, base: str, outputs: int) -> str:
         """A name for a node and its first output; the others are `name:1`, `name:2`, ...
