@@ -267,7 +267,13 @@ class _Chain(Pattern):
         if _maker(value, self.op_type) is None:
             return False
         found = _terms(value, self.op_type, len(self.operands) - 1)
-        return all(any(map(operand.fits, found)) for operand in self._tests)
+        for operand in self._tests:
+            for x in found:
+                if operand.fits(x):
+                    break
+            else:
+                return False
+        return True
 
     def _of(self, places: Places, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         if len(places) == 1:
@@ -321,7 +327,10 @@ class Either(Pattern):
 
     def fits(self, value: oir.Value) -> bool:
         """See `Pattern.fits`."""
-        return any(pattern.fits(value) for pattern in self.patterns)
+        for pattern in self.patterns:  # noqa: SIM110  (most attempts end here)
+            if pattern.fits(value):
+                return True
+        return False
 
 
 def _pattern(item: Pattern | float) -> Pattern:
@@ -354,11 +363,13 @@ def _maker(value: oir.Value, op_type: str) -> oir.Node | None:
 
 def _terms(value: oir.Value, op_type: str, nodes: int) -> list[oir.Value]:
     """The operands of a chain with at most this many nodes on a path."""
-    node = _maker(value, op_type) if nodes else None
+    node = _maker(value, op_type)
     if node is None:
         return []
     read = operands(node)
-    return [*read, *(x for each in read for x in _terms(each, op_type, nodes - 1))]
+    if nodes > 1:
+        read += [x for each in read for x in _terms(each, op_type, nodes - 1)]
+    return read
 
 
 def _in_order(
