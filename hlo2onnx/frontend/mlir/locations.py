@@ -108,7 +108,7 @@ class Origin:
         """The frames as text, from the innermost to the outermost of the user's own code."""
         return _stack(self.frames)
 
-    @property
+    @cached_property
     def metadata(self) -> Mapping[str, str]:
         """The metadata of nodes with this origin."""
         return _metadata(self.frames)
