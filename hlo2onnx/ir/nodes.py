@@ -196,11 +196,12 @@ class NodeBuilder:
             domain,
             op_type,
             inputs,
-            [attribute_of(key, item) for key, item in attributes.items()],
             outputs=outputs,
             name=name,
             metadata_props=dict(self.metadata),
         )
+        for key, item in attributes.items():
+            node.attributes.data[key] = attribute_of(key, item)
         self._place(node)
         self.made.append(node)
         return outputs

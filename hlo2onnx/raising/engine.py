@@ -60,9 +60,6 @@ class Rewriter(TargetBuilder):
         kept: What rules have found out about nodes, by their names, until a rule fires.
     """
 
-    _first: dict[oir.Value, float | None]
-    """See `number_of`."""
-
     def __init__(self, model: oir.Model, target: Target, watch: Watch | None = None) -> None:
         super().__init__(model.graph, model.graph.opset_imports[""], target)
         self.adopt(model.graph)
@@ -70,7 +67,7 @@ class Rewriter(TargetBuilder):
         self.relaxed: Counter[str] = Counter()
         self.listed: dict[tuple[oir.Graph, str], list[oir.Node]] = {}
         self.facts, self.facts_time = LoopFacts(model.graph), 0
-        self._first = {}
+        self._first: dict[oir.Value, float | None] = {}
         self.kept: dict[tuple[str, oir.Node], Any] = {}
         self.owners: Mapping[oir.Graph, oir.Node] = {}
 
