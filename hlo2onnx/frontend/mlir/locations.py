@@ -92,58 +92,38 @@ class Origin:
 
         "" if the name stack has scopes already.
         """
-        if not _is_structure(self.scope):
+        if not all(map(_STRUCTURE.fullmatch, split_scope(self.scope)[:-1])):
             return ""
         found = [frame.module for frame in self.frames if frame.module]
         return "/".join(reversed(found))
 
-    @property
+    @cached_property
     def source(self) -> str:
         """ "file:line" of the innermost frame of the user's own code, or else of the innermost
         frame; "" if unknown."""
-        return _source(self.frames)
+        users = (frame for frame in self.frames if not frame.is_of_library)
+        frame = next(users, self.frames[0] if self.frames else None)
+        return frame.source if frame else ""
 
-    @property
+    @cached_property
     def stack(self) -> Sequence[str]:
         """The frames as text, from the innermost to the outermost of the user's own code."""
-        return _stack(self.frames)
+        users = [i for i, frame in enumerate(self.frames) if not frame.is_of_library]
+        within = self.frames[: users[-1] + 1] if users else self.frames
+        texts = [text for frame in within if (text := frame.text) is not None]
+        return [text for i, text in enumerate(texts) if text not in texts[i - 1 : i]]
 
     @cached_property
     def metadata(self) -> Mapping[str, str]:
         """The metadata of nodes with this origin."""
-        return _metadata(self.frames)
+        if not self.frames:
+            return {}
+        if len(self.stack) > 1 or self.frames[0].function:
+            return {"jax.source": self.source, "jax.stack": "\n".join(self.stack)}
+        return {"jax.source": self.source}
 
     def __str__(self) -> str:
         return "  ".join(text for text in (self.source, self.scope) if text) or "unknown location"
-
-
-@functools.lru_cache(maxsize=4096)  # several ops of a line have the same frames
-def _metadata(frames: tuple[Frame, ...]) -> Mapping[str, str]:
-    if not frames:
-        return {}
-    stack = _stack(frames)
-    if len(stack) > 1 or frames[0].function:
-        return {"jax.source": _source(frames), "jax.stack": "\n".join(stack)}
-    return {"jax.source": _source(frames)}
-
-
-def _stack(frames: tuple[Frame, ...]) -> list[str]:
-    users = [i for i, frame in enumerate(frames) if not frame.is_of_library]
-    within = frames[: users[-1] + 1] if users else frames
-    texts = [text for frame in within if (text := frame.text) is not None]
-    return [text for i, text in enumerate(texts) if text not in texts[i - 1 : i]]
-
-
-def _source(frames: tuple[Frame, ...]) -> str:
-    users = (frame for frame in frames if not frame.is_of_library)
-    frame = next(users, frames[0] if frames else None)
-    return frame.source if frame else ""
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_structure(scope: str) -> bool:
-    """Whether JAX has made all segments of a name stack but the last one."""
-    return all(map(_STRUCTURE.fullmatch, split_scope(scope)[:-1]))
 
 
 class Callers:
