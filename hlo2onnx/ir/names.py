@@ -27,8 +27,7 @@ class Names:
 
     def take(self, names: Iterable[str]) -> None:
         """Learns of names that a model has."""
-        for name in names:
-            self._next.setdefault(name, 1)
+        self._next = {**dict.fromkeys(names, 1), **self._next}
 
     def unique_node(self, base: str, outputs: int) -> str:
         """A name for a node and its first output; the others are `name:1`, `name:2`, ...

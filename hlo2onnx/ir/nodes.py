@@ -15,7 +15,7 @@ from hlo2onnx.ir.dims import Shapes
 from hlo2onnx.ir.names import Names
 from hlo2onnx.ir.notes import note_quotient
 from hlo2onnx.ir.op_families import qualified
-from hlo2onnx.ir.positions import Elsewhere, Position, beside
+from hlo2onnx.ir.positions import Elsewhere, Position, beside, graph_of
 from hlo2onnx.ir.type_inference import ValueType, check_types, infer
 from hlo2onnx.ir.values import WEIGHT, Dim, attributes_of, dtype_of, shape_of
 from hlo2onnx.ir.weights import NAME, Weight, content_of, is_opaque, operand_of, weight_of
@@ -196,11 +196,12 @@ class NodeBuilder:
             domain,
             op_type,
             inputs,
-            [attribute_of(key, item) for key, item in attributes.items()],
             outputs=outputs,
             name=name,
             metadata_props=dict(self.metadata),
         )
+        for key, item in attributes.items():
+            node.attributes.data[key] = attribute_of(key, item)
         self._place(node)
         self.made.append(node)
         return outputs
@@ -230,7 +231,8 @@ class NodeBuilder:
     def go_before(self, node: oir.Node) -> None:
         """From here to the end of the block around it nodes go right before `node`, under its name
         and metadata: quicker than a block for each of many nodes."""
-        self._go(beside(node, before=node))
+        self.graph, self._insert_before, self._insert_after = graph_of(node), node, None
+        self._starting, self.scope, self.metadata = False, node.name or "", node.metadata_props
 
     def after(self, node: oir.Node) -> AbstractContextManager[None]:
         """Within the block nodes go right after `node`, under its name and metadata."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import const_number, const_of, dtype_of
+from hlo2onnx.ir.values import const_number, const_of, dtype_of, noted
 
 Path: TypeAlias = tuple[int, ...]
 """The place of an op in a program. The numbers are in turn the index of an op in its block, and the
@@ -62,14 +62,13 @@ def note_held(path: Path, number: int, parts: tuple[oir.Value, ...]) -> None:
 
 def held_by(value: oir.Value) -> list[Held]:
     """The values of the program that an ONNX value holds. All of them are equal."""
-    found: list[Held] = value.meta.data.get(HELD, [])
-    return found
+    return noted(value, HELD) or []
 
 
 def hold_also(old: oir.Value, new: oir.Value) -> None:
     """Notes that `new` holds what `old` holds."""
-    if old is not new and (held := old.meta.data.get(HELD)):
-        new.meta.setdefault(HELD, []).extend(held)
+    if old is not new and (held := noted(old, HELD)):
+        new.meta.data.setdefault(HELD, []).extend(held)
 
 
 def hold_view(node: oir.Node) -> None:
@@ -135,13 +134,12 @@ def note_rewrite(made: Iterable[oir.Node], name: str, replaced: Iterable[oir.Nod
     for node in replaced:
         names.update(dict.fromkeys(rewrites_of(node)))
     for node in made:
-        node.meta[_REWRITES] = tuple(dict.fromkeys((*rewrites_of(node), *names)))
+        node.meta.data[_REWRITES] = tuple(dict.fromkeys((*rewrites_of(node), *names)))
 
 
 def rewrites_of(node: oir.Node) -> tuple[str, ...]:
     """The names of the rewrites that led to a node, the last one first."""
-    found: tuple[str, ...] = node.meta.data.get(_REWRITES, ())
-    return found
+    return noted(node, _REWRITES) or ()
 
 
 _ORIGIN = "hlo2onnx.origin"
@@ -161,11 +159,12 @@ def origin_of(value: oir.Value) -> tuple[str, tuple[oir.Value, ...]] | None:
 
 def succeed(old: oir.Value, new: oir.Value) -> None:
     """Notes that `new` has taken the place of `old`, which it equals."""
-    old.meta[_SUCCESSOR] = new
+    notes = old.meta.data
+    notes[_SUCCESSOR] = new
     hold_also(old, new)
-    for note, item in old.meta.items():
+    for note, item in notes.items():
         if note not in (_SUCCESSOR, HELD):
-            new.meta.setdefault(note, item)
+            new.meta.data.setdefault(note, item)
 
 
 def _latest(value: oir.Value) -> oir.Value:
@@ -227,7 +226,7 @@ def note_left_out(node: oir.Node) -> None:
 def merges_unrounded(made: Iterable[oir.Node], replaced: Iterable[oir.Node]) -> bool:
     """Whether a rewrite merges several nodes that `note_left_out` noted; notes those in their
     place."""
-    unrounded = sum(_UNROUNDED in node.meta for node in replaced)
+    unrounded = sum(bool(noted(node, _UNROUNDED)) for node in replaced)
     if unrounded:
         for node in made:
             if not is_exact(node):

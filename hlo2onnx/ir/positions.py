@@ -18,10 +18,19 @@ def beside(
     node: oir.Node, before: oir.Node | None = None, after: oir.Node | None = None
 ) -> Position:
     """The position right before or after a node of a graph."""
+    return (graph_of(node), before, after, False, node.name or "", node.metadata_props)
+
+
+def graph_of(node: oir.Node) -> oir.Graph:
+    """The graph of a node.
+
+    Raises:
+        InternalError: It has none.
+    """
     graph = node.graph
     if not isinstance(graph, oir.Graph):
         raise InternalError(f"node {node.name} is not part of a graph")
-    return (graph, before, after, False, node.name or "", node.metadata_props)
+    return graph
 
 
 class Elsewhere(AbstractContextManager[None]):

@@ -83,7 +83,7 @@ def use_count(value: oir.Value) -> int:
 def is_read(node: oir.Node) -> bool:
     """Whether a node reads an output of this one, or a graph returns one."""
     for output in node.outputs:  # noqa: SIM110  (each node is asked dozens of times)
-        if output._uses or output.is_graph_output():
+        if output._uses or output._is_graph_output:
             return True
     return False
 
@@ -94,7 +94,7 @@ def replace_input(node: oir.Node, index: int, value: oir.Value | None) -> None:
     old = inputs[index]
     node._inputs = (*inputs[:index], value, *inputs[index + 1 :])
     if old is not None:
-        old._remove_usage(node, index)
+        old._uses.pop((node, index))  # type: ignore[call-overload]
     if value is not None:
         value._add_usage(node, index)
 
@@ -123,7 +123,7 @@ def remove_node(node: oir.Node) -> None:
     node._inputs = (None,) * len(inputs)
     for index, value in enumerate(inputs):
         if value is not None:
-            value._remove_usage(node, index)
+            value._uses.pop((node, index))  # type: ignore[call-overload]
     node.graph = None
     graph._nodes.remove(node)
     removed = _removed.get()

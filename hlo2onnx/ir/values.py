@@ -89,6 +89,12 @@ def attributes_of(node: oir.Node) -> dict[str, Any]:
     return {name: attribute.value for name, attribute in node.attributes.data.items()}
 
 
+def noted(thing: oir.Value | oir.Node, note: str) -> Any:
+    """`thing.meta.get(note)`, without making a store for things that have none."""
+    store = thing._metadata
+    return None if store is None else store.data.get(note)
+
+
 WEIGHT = "hlo2onnx.weight"
 """Where a constant that is a weight keeps its `hlo2onnx.ir.weights.Weight`."""
 
@@ -102,7 +108,7 @@ def const_of(value: oir.Value | None) -> np.ndarray | None:
     """The content of an initializer; None for a weight, and for anything computed at run time."""
     if value is None or (tensor := value.const_value) is None:
         return None
-    weight = value.meta.data.get(WEIGHT)  # `data` is the dict itself, see `traversal.subgraphs`
+    weight = noted(value, WEIGHT)
     if weight is not None and weight.is_opaque:
         return None
     return tensor.numpy()
@@ -111,7 +117,7 @@ def const_of(value: oir.Value | None) -> np.ndarray | None:
 def const_ints(value: oir.Value | None) -> tuple[int, ...] | None:
     """The integers in a constant tensor, flattened; None when it is not constant."""
     array = const_of(value)
-    return None if array is None else tuple(int(item) for item in array.reshape(-1))
+    return None if array is None else tuple(map(int, array.reshape(-1).tolist()))
 
 
 def const_number(value: oir.Value | None) -> float | int | None:

@@ -11,6 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.functions import each_graph
 from hlo2onnx.ir.notes import HALF_TYPES, half_constants
+from hlo2onnx.ir.values import size_of
 from hlo2onnx.ir.weights import NAME, SMALL_ELEMENTS, Weight, content_of, weight_of
 
 STORAGE_TYPES = {"bfloat16": oir.DataType.BFLOAT16, "float16": oir.DataType.FLOAT16}
@@ -159,7 +160,7 @@ def _large(model: oir.Model) -> list[oir.Value]:
         value
         for graph in each_graph(model)
         for value in graph.initializers.values()
-        if value.const_value is not None and value.const_value.size > SMALL_ELEMENTS
+        if value.const_value is not None and (size_of(value) or 0) > SMALL_ELEMENTS
     ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.names import Names
-from hlo2onnx.ir.values import FLOATS, WEIGHT
+from hlo2onnx.ir.values import FLOATS, WEIGHT, noted
 
 SMALL_ELEMENTS = 16
 """Constants of up to this many elements are numbers of the program, not weights."""
@@ -71,7 +71,7 @@ class Guard:
 
 def weight_of(value: oir.Value | None) -> Weight | None:
     """The weight that a value is; None for others."""
-    found: Weight | None = None if value is None else value.meta.get(WEIGHT)
+    found: Weight | None = None if value is None else noted(value, WEIGHT)
     return found
 
 

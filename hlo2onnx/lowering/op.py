@@ -23,9 +23,9 @@ class Op:
         mlir_names: Names of all MLIR attributes present.
     """
 
-    def __init__(self, operation: ir.Operation) -> None:
+    def __init__(self, operation: ir.Operation, name: str | None = None) -> None:
         self.operation = operation
-        self.name: str = operation.name
+        self.name: str = name or operation.name
         self.operands: list[MlirValue] = list(operation.operands)
         self.results: list[MlirValue] = list(operation.results)
         self.mlir_names: list[str] = [
@@ -65,7 +65,7 @@ class Op:
     def reader(self) -> Op | None:
         """The op that is the only reader of the op's only result; None if there is none."""
         owners = [use.owner for result in self.results for use in result.uses]
-        return Op(owners[0].operation) if len(owners) == len(self.results) == 1 else None
+        return op_of(owners[0].operation) if len(owners) == len(self.results) == 1 else None
 
     @property
     def touches_complex(self) -> bool:
@@ -109,8 +109,8 @@ class CustomCall(Op):
     has_side_effect, operand_layouts, result_layouts, output_operand_aliases.
     """
 
-    def __init__(self, operation: ir.Operation) -> None:
-        super().__init__(operation)
+    def __init__(self, operation: ir.Operation, name: str | None = None) -> None:
+        super().__init__(operation, name)
         self.operands = operands_of(operation)
 
     @cached_property
@@ -152,4 +152,5 @@ class CustomCall(Op):
 
 def op_of(operation: ir.Operation) -> Op:
     """The view of an MLIR operation."""
-    return CustomCall(operation) if operation.name == CUSTOM_CALL else Op(operation)
+    name = operation.name  # MLIR makes a new text each time
+    return CustomCall(operation, name) if name == CUSTOM_CALL else Op(operation, name)

@@ -94,10 +94,10 @@ class Walker:
         environment.update(zip(block.arguments, arguments, strict=True))
         path = self._inner_path(block, arguments)
         for index, view in enumerate(block.operations):
-            operation = view.operation
-            if operation.name in TERMINATORS:
-                return [environment[operand] for operand in operation.operands]
-            self.op(op_of(operation), None if path is None else (*path, index))
+            op = op_of(view.operation)
+            if op.name in TERMINATORS:
+                return [environment[operand] for operand in op.operands]
+            self.op(op, None if path is None else (*path, index))
         raise InternalError("a block has no terminator")
 
     def _inner_path(self, block: ir.Block, arguments: Sequence[Parts]) -> Path | None:
@@ -188,7 +188,7 @@ class Walker:
         own = _NOWHERE if context.in_expansion else self._read_origin(op.operation.location)
         origin = context.callers.around(own) if own else context.origin
         scope, metadata = em.scope, em.metadata
-        self.context = context._replace(origin=origin, path=path)
+        self.context = context.at(origin, path)
         try:
             self._name_nodes(op, own, origin)
             results = self._results(op, origin)

@@ -10,7 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.code_motion import eliminate_common_subexpressions
 from hlo2onnx.ir.replace import remove_unused
 from hlo2onnx.raising.changes import Changes
-from hlo2onnx.raising.engine import Rewriter, Rule, RuleTable, Watch, apply_rules, apply_to
+from hlo2onnx.raising.engine import Rewriter, Rule, Watch, apply_rules, apply_to, table_of
 from hlo2onnx.raising.rule_names import RETIRED, rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
@@ -70,7 +70,7 @@ def raise_model(
             _settle(first)
             fired = any(phase.apply() for phase in later)
         for each in (first, *later):  # visits all nodes once more: a pattern may reach far
-            each.visited = 0
+            each.visited = each.settled if each.settled == changes.time else 0
     report.relaxed += rewriter.relaxed
     write_threefry(model.graph, rewriter)
     remove_unused(model.graph)
@@ -88,19 +88,21 @@ class _Phase:
     Attributes:
         changes: What changes in the graph.
         visited: The time up to which the rules have seen all changes.
+        settled: The time of the last visit of all nodes, if no rule fired in it.
     """
 
     def __init__(
         self, changes: Changes, rules: Sequence[Rule], rewriter: Rewriter, report: Report
     ) -> None:
-        self._rules = RuleTable(rules)
+        self._rules = table_of(tuple(rules))
         self._rewriter = rewriter
         self._report = report
         self.changes = changes
-        self.visited = 0
+        self.visited = self.settled = 0
 
     def apply(self) -> bool:
         """Applies the rules until none fires; returns whether one did."""
+        is_whole = self.visited == 0
         nodes, self.visited = self.changes.near(self.visited), self.changes.time
         if self._rewriter.facts_time != self.changes.time:
             self._rewriter.owners = self.changes.owners
@@ -109,6 +111,8 @@ class _Phase:
         self._report.rules += fired
         if fired:
             self.changes.tidy()
+        elif is_whole:
+            self.settled = self.visited
         return bool(fired)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from threading import get_ident
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import onnx_ir as oir
 
@@ -17,12 +17,13 @@ from hlo2onnx.ir.loop_facts import LoopFacts
 from hlo2onnx.ir.notes import merges_unrounded, note_rewrite
 from hlo2onnx.ir.replace import can_replace, remove_makers, remove_unread, replace
 from hlo2onnx.ir.traversal import all_nodes, nodes_in, use_count
-from hlo2onnx.ir.values import dtype_of
+from hlo2onnx.ir.values import const_of, dtype_of, size_of
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
+from hlo2onnx.raising.refusals import Refusal as Refusal
+from hlo2onnx.raising.refusals import need as need
+from hlo2onnx.raising.refusals import needed as needed
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.builder import TargetBuilder
-
-T = TypeVar("T")
 
 MAX_FIRINGS_PER_NODE = 50
 """A rule set that rewrites more often than this per node of the graph does not terminate."""
@@ -34,77 +35,17 @@ CONSTANT = "constant"
 ARGUMENT = "argument"
 """Among the sources of a node: an input of the model or of a body."""
 
+KEEP_CONSTANTS = frozenset({CONSTANT, "Expand", "Identity", "Reshape", "Transpose"})
+"""Sources whose results `Facts.constant` may know."""
+
+NUMBERS = (0.0, 1.0, 2.0, math.inf, -math.inf)
+"""Numbers that rules look for in constants."""
+
+OTHER = math.nan
+"""Stands for all numbers but these."""
+
 FEW_READERS = 16
 """If a value has more readers, they are not queued again: that would take quadratic time."""
-
-
-class Progress:
-    """How many conditions of a rule hold in one attempt on a node.
-
-    Attributes:
-        held: How many conditions (`need`) have held so far.
-        reached: How many had held before `refusal`.
-        refusal: The refusal after the most conditions, the first of several. An attempt that tries
-            alternatives raises several.
-    """
-
-    def __init__(self) -> None:
-        self.held, self.reached = 0, -1
-        self.refusal: Refusal | None = None
-
-    def refused(self, refusal: Refusal) -> None:
-        """Keeps the refusal if more conditions held before it than before earlier ones."""
-        if self.held > self.reached:
-            self.reached, self.refusal = self.held, refusal
-
-
-_counted: dict[int, Progress] = {}
-"""The attempts whose conditions are counted, by thread."""
-
-
-@contextmanager
-def counting() -> Iterator[Progress]:
-    """Counts the conditions that this thread checks within the block."""
-    thread = get_ident()
-    _counted[thread] = Progress()
-    try:
-        yield _counted[thread]
-    finally:
-        del _counted[thread]
-
-
-class Refusal(Exception):  # noqa: N818  (a rule's verdict, not an error)
-    """A rule does not apply; says why and to which value or node.
-
-    Whoever tries alternatives keeps `args` and raises a new one at the end. A variable with an
-    exception that its own function raises is a cycle: it holds all frames, and with them the graph,
-    until Python collects cycles.
-    """
-
-    def __init__(self, reason: str, culprit: oir.Value | oir.Node | None = None) -> None:
-        # A large program raises hundreds of thousands. `args` already holds the arguments.
-        self.reason = reason
-        self.culprit = culprit
-        if _counted and (progress := _counted.get(get_ident())) is not None:
-            progress.refused(self)
-
-    def __str__(self) -> str:
-        return self.reason
-
-
-def need(condition: object, reason: str, culprit: oir.Value | oir.Node | None = None) -> None:
-    """Refuses the rewrite unless the condition holds."""
-    if not condition:
-        raise Refusal(reason, culprit)
-    if _counted and (progress := _counted.get(get_ident())) is not None:
-        progress.held += 1
-
-
-def needed(value: T | None, reason: str, culprit: oir.Value | oir.Node | None = None) -> T:
-    """Returns a value; refuses the rewrite if it is None."""
-    need(value is not None, reason, culprit)
-    assert value is not None
-    return value
 
 
 class Rewriter(TargetBuilder):
@@ -126,6 +67,7 @@ class Rewriter(TargetBuilder):
         self.relaxed: Counter[str] = Counter()
         self.listed: dict[tuple[oir.Graph, str], list[oir.Node]] = {}
         self.facts, self.facts_time = LoopFacts(model.graph), 0
+        self._first: dict[oir.Value, float | None] = {}
         self.kept: dict[tuple[str, oir.Node], Any] = {}
         self.owners: Mapping[oir.Graph, oir.Node] = {}
 
@@ -136,6 +78,22 @@ class Rewriter(TargetBuilder):
             time: The facts see the changes up to this time.
         """
         self.facts, self.facts_time = LoopFacts(self.main_graph, self.owners), time
+        self._first.clear()
+
+    def number_of(self, value: oir.Value) -> float | None:
+        """Which of `NUMBERS` is the first element of a constant, which may be moved, or `OTHER`;
+        None for other values, and without elements."""
+        while (maker := value.producer()) is not None:
+            source = maker.inputs[0] if maker.op_type in KEEP_CONSTANTS else None
+            if source is None:
+                return None
+            value = source
+        if value not in self._first:
+            array = const_of(value)
+            item = array.item(0) if array is not None and array.size else None
+            found = OTHER if item is not None else None
+            self._first[value] = next((x for x in NUMBERS if item == x), found)
+        return self._first[value]
 
     def nodes_of(self, graph: oir.Graph, op_type: str = "") -> Sequence[oir.Node]:
         """The nodes of a graph, or those of an operator, listed once until a rule fires. For rules
@@ -150,6 +108,20 @@ class Rewriter(TargetBuilder):
         """Drops the lists of nodes: a rule has fired."""
         self.listed.clear()
         self.kept.clear()
+
+
+class Kind(NamedTuple):
+    """What `Rule.fits` is asked about, and more.
+
+    Attributes:
+        numbers: `Rewriter.number_of` for the operands; empty if no rule for the operator
+            `asks_numbers`.
+    """
+
+    op_type: str
+    sources: frozenset[str]
+    dtype: oir.DataType
+    numbers: frozenset[float | None]
 
 
 class Rule(ABC):
@@ -167,6 +139,7 @@ class Rule(ABC):
             nodes, which saves two of three attempts.
         drops_nan: Whether it changes NaN. Then nan="xla" switches it off.
         phase: A rule is tried only when no rule of an earlier phase fires any more.
+        asks_numbers: Whether `narrowed` depends on numbers.
     """
 
     name: str
@@ -175,6 +148,7 @@ class Rule(ABC):
     sources: frozenset[str] | None = None
     drops_nan: bool = False
     phase: int = 0
+    asks_numbers: bool = False
 
     @property
     def doc(self) -> str:
@@ -191,9 +165,9 @@ class Rule(ABC):
         """
         return self.sources is None or not self.sources.isdisjoint(sources)
 
-    def narrowed(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> Rule | None:
+    def narrowed(self, kind: Kind) -> Rule | None:
         """The part of the rule that may take such a node, see `fits`; None if no part may."""
-        return self if self.fits(op_type, sources, dtype) else None
+        return self if self.fits(kind.op_type, kind.sources, kind.dtype) else None
 
     @abstractmethod
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value | Sequence[oir.Value]:
@@ -229,8 +203,14 @@ def apply_rules(
     return apply_to(nodes, table, Rewriter(model, target, watch)) if nodes else Counter()
 
 
+_Key = tuple[str, oir.DataType, tuple[str, ...], tuple[float | None, ...]]
+
+_MOST_KEYS = 1 << 12
+"""More are not remembered: a table outlives the translation."""
+
+
 class RuleTable:
-    """Rules by their anchors and sources.
+    """Rules by their anchors, sources and numbers.
 
     Attributes:
         by_anchor: The rules for each operator that they look at first.
@@ -238,25 +218,39 @@ class RuleTable:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.by_anchor: dict[str, list[Rule]] = {}
-        self._fitting: dict[tuple[str, oir.DataType, tuple[str, ...]], list[Rule]] = {}
+        self._fitting: dict[_Key, list[Rule]] = {}
         for rule in rules:
             for anchor in rule.anchors:
                 self.by_anchor.setdefault(anchor, []).append(rule)
+        self._numbered = {
+            anchor for anchor, found in self.by_anchor.items() if any(x.asks_numbers for x in found)
+        }
 
-    def fitting(self, node: oir.Node) -> Sequence[Rule]:
+    def fitting(self, node: oir.Node, b: Rewriter) -> Sequence[Rule]:
         """The rules for the node's operator that fit its operands and its result."""
         op_type = node.op_type
         rules = self.by_anchor.get(op_type)
         if rules is None:
             return ()
         dtype, sources = dtype_of(node.outputs[0]), tuple(_sources(node))
-        key = (op_type, dtype, sources)
+        numbers: tuple[float | None, ...] = ()
+        if op_type in self._numbered and not KEEP_CONSTANTS.isdisjoint(sources):
+            numbers = tuple([b.number_of(x) for x in node.inputs if x is not None])
+        key = (op_type, dtype, sources, numbers)
         found = self._fitting.get(key)
         if found is None:
-            kinds = frozenset(sources)
-            narrowed = [x.narrowed(op_type, kinds, dtype) for x in rules]
+            if len(self._fitting) >= _MOST_KEYS:
+                self._fitting.clear()
+            kind = Kind(op_type, frozenset(sources), dtype, frozenset(numbers))
+            narrowed = [x.narrowed(kind) for x in rules]
             found = self._fitting[key] = [x for x in narrowed if x is not None]
         return found
+
+
+@functools.lru_cache(maxsize=32)
+def table_of(rules: tuple[Rule, ...]) -> RuleTable:
+    """The table of these rules. Most translations use the same."""
+    return RuleTable(rules)
 
 
 def apply_to(nodes: Iterable[oir.Node], rules: RuleTable, rewriter: Rewriter) -> Counter[str]:
@@ -333,7 +327,7 @@ def _first(
     """The first rule that takes the node, and the values that replace the node's outputs."""
     watch = rewriter.watch
     # A watch sees all refusals.
-    rules = table.fitting(node) if watch is None else table.by_anchor.get(node.op_type)
+    rules = table.fitting(node, rewriter) if watch is None else table.by_anchor.get(node.op_type)
     if not rules:
         return None
     made = rewriter.made
@@ -383,7 +377,7 @@ def _is_number(value: oir.Value) -> bool:
 
     Thousands of nodes may read one. Finding them takes long, and no rule counts them.
     """
-    return value.const_value is not None and value.const_value.size <= SMALL_ELEMENTS
+    return value.const_value is not None and (size_of(value) or 0) <= SMALL_ELEMENTS
 
 
 def _inherit_names(

@@ -29,27 +29,24 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.facts import MOVES_DATA
 from hlo2onnx.ir.values import (
     FLOATS,
     INTEGERS,
     attributes_of,
-    const_of,
     dtype_of,
     shape_of,
     static_shape,
 )
-from hlo2onnx.raising.engine import CONSTANT, Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.engine import (
+    CONSTANT,
+    Kind,
+    Refusal,
+    Rewriter,
+    Rule,
+    need,
+)
 from hlo2onnx.raising.match.views import is_private
-from hlo2onnx.raising.patterns import As, Bindings, Boolean, Known, Name, Op, Pattern
-
-COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
-
-_KNOWN_BOOLEANS = MOVES_DATA | COMPARISONS | {CONSTANT, "And", "Cast", "Not", "Or"}
-"""Operators whose elements the facts may know to be one boolean."""
-
-_KEEP_CONSTANTS = frozenset({CONSTANT, "Expand", "Identity", "Reshape", "Transpose"})
-"""Operators whose results `Facts.constant` knows."""
+from hlo2onnx.raising.patterns import As, Bindings, Boolean, Known, Literal, Name, Op, Pattern
 
 _OPERATORS = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.Div: "Div"}
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -112,33 +109,10 @@ def runs(*op_types: str, on: str = "x") -> Guard:
     return guard
 
 
-@dataclass(frozen=True)
-class _Literal(Name):
-    """Operators whose results may be known to be one number; `all_are` decides."""
-
-    item: float
-
-    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
-        """See `Pattern.matches`."""
-        if self.fits(value):
-            yield {**bound, self.name: value}
-
-    def fits(self, value: oir.Value) -> bool:
-        """See `Pattern.fits`."""
-        while (maker := value.producer()) is not None:
-            if isinstance(self.item, bool):
-                return maker.op_type in self.sources
-            source = maker.inputs[0] if maker.op_type in _KEEP_CONSTANTS else None
-            if source is None:
-                return False
-            value = source
-        array = const_of(value)
-        return array is not None and array.size > 0 and bool(array.item(0) == self.item)
-
-    @property
-    def sources(self) -> frozenset[str]:
-        """What may make such values, as in `Rule.sources`."""
-        return _KNOWN_BOOLEANS if isinstance(self.item, bool) else _KEEP_CONSTANTS
+def _is_boolean(pattern: Pattern) -> bool:
+    if isinstance(pattern, Literal):
+        return isinstance(pattern.item, bool)
+    return isinstance(pattern, Boolean)
 
 
 class Equation:
@@ -184,23 +158,28 @@ class Equation:
         if refused:
             raise Refusal(*refused)
 
-    def fits(self, op_type: str, sources: frozenset[str]) -> bool:
-        """Whether it may match a node of this operator. See `Rule.fits`."""
+    def fits(self, kind: Kind) -> bool:
+        """Whether it may match a node. See `Rule.narrowed`."""
         operands = self.pattern.operands
-        if op_type != self.pattern.op_type or not all(self._fits(x, sources) for x in operands):
+        if kind.op_type != self.pattern.op_type:
+            return False
+        has_booleans = kind.op_type == "Where" and any(map(_is_boolean, operands[1:]))
+        if has_booleans and kind.dtype != oir.DataType.BOOL:
             return False
         is_same = len(operands) == 2 and operands[0] == operands[1]
-        return not is_same or len(sources) == 1
+        return all(self._fits(x, kind) for x in operands) and (
+            not is_same or len(kind.sources) == 1
+        )
 
-    def _fits(self, operand: Pattern, sources: frozenset[str]) -> bool:
+    def _fits(self, operand: Pattern, kind: Kind) -> bool:
         while isinstance(operand, As):
             operand = operand.pattern
         if isinstance(operand, Op):
-            return operand.op_type in sources
+            return operand.op_type in kind.sources
         assert isinstance(operand, Name)
-        if isinstance(operand, _Literal):
-            return not sources.isdisjoint(operand.sources)
-        return CONSTANT in sources or not isinstance(operand, Known)
+        if isinstance(operand, Literal):
+            return operand.may_be_in(kind)
+        return CONSTANT in kind.sources or not isinstance(operand, Known)
 
     def _pattern(self, tree: ast.expr, name: str) -> Pattern:
         """The pattern of an expression, whose result gets this name."""
@@ -208,7 +187,7 @@ class Equation:
         if number is not None:
             name = f"={len(self._literals)}"
             self._literals[name] = number
-            return _Literal(name, number)
+            return Literal(name, number)
         if isinstance(tree, ast.Name):
             kind = Boolean if tree.id in _BOOLEANS else Known if tree.id in _CONSTANTS else Name
             return kind(tree.id)
@@ -247,20 +226,19 @@ class Equations(Rule):
         self.name, self.phase, self.formerly, self.rows = name, phase, tuple(formerly), found
         self.anchors = frozenset(row.pattern.op_type for row in found)
         self._why, self._expands = why, expands
-        self._narrowed: dict[tuple[str, frozenset[str]], Rule | None] = {}
+
+    asks_numbers = True
 
     @property
     def doc(self) -> str:
         """See `Rule.doc`."""
         return "\n\n".join(filter(None, [";\n".join(row.text for row in self.rows), self._why]))
 
-    def narrowed(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> Rule | None:
+    def narrowed(self, kind: Kind) -> Rule | None:
         """The equations that may match."""
-        if (op_type, sources) not in self._narrowed:
-            found = copy(self)
-            found.rows = [row for row in self.rows if row.fits(op_type, sources)]
-            self._narrowed[op_type, sources] = found if found.rows else None
-        return self._narrowed[op_type, sources]
+        found = copy(self)
+        found.rows = [row for row in self.rows if row.fits(kind)]
+        return found if found.rows else None
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         """Applies the first equation that holds."""

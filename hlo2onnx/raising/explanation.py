@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import onnx_ir as oir
 
 from hlo2onnx.ir.replace import can_replace
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, Watch, counting, values_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, Watch, values_of
+from hlo2onnx.raising.refusals import counting
 
 PLACES = 4
 """The text lists at most this many places for one reason."""

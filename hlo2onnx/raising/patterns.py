@@ -18,8 +18,10 @@ from itertools import combinations
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.facts import MOVES_DATA
 from hlo2onnx.ir.notes import is_rounding_of, origin_of
-from hlo2onnx.ir.values import const_number, is_constant
+from hlo2onnx.ir.values import const_number, const_of, is_constant
+from hlo2onnx.raising.engine import CONSTANT, KEEP_CONSTANTS, NUMBERS, OTHER, Kind
 from hlo2onnx.raising.match.views import operands
 
 ROUNDING = 2.5e-7
@@ -30,6 +32,11 @@ COMMUTATIVE = frozenset(
     {"Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Min", "Mul", "Or",
      "Xor"}
 )  # fmt: skip
+
+COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+
+_KNOWN_BOOLEANS = MOVES_DATA | COMPARISONS | {CONSTANT, "And", "Cast", "Not", "Or"}
+"""Operators whose elements the facts may know to be one boolean."""
 
 Bindings = Mapping[str, oir.Value]
 Places = tuple[int, ...]
@@ -129,6 +136,36 @@ class Constant(Name):
 
 
 @dataclass(frozen=True)
+class Literal(Name):
+    """Operators whose results may be known to be one number; `all_are` decides."""
+
+    item: float
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        if self.fits(value):
+            yield {**bound, self.name: value}
+
+    def fits(self, value: oir.Value) -> bool:
+        """See `Pattern.fits`."""
+        while (maker := value.producer()) is not None:
+            if isinstance(self.item, bool):
+                return maker.op_type in _KNOWN_BOOLEANS
+            source = maker.inputs[0] if maker.op_type in KEEP_CONSTANTS else None
+            if source is None:
+                return False
+            value = source
+        array = const_of(value)
+        return array is not None and array.size > 0 and bool(array.item(0) == self.item)
+
+    def may_be_in(self, kind: Kind) -> bool:
+        """Whether such a value may be an operand of a node."""
+        if isinstance(self.item, bool):
+            return not kind.sources.isdisjoint(_KNOWN_BOOLEANS)
+        return (self.item if self.item in NUMBERS else OTHER) in kind.numbers
+
+
+@dataclass(frozen=True)
 class Number(Pattern):
     """A constant of one element."""
 
@@ -163,8 +200,14 @@ class Op(Pattern):
         if op_type in COMMUTATIVE and self.operands != self.operands[::-1]:
             self._orders.append(self.operands[::-1])
         self._tests = [
-            [(place, x) for place, x in enumerate(order) if type(x).fits is not Pattern.fits]
+            [(place, x) for place, x in enumerate(order) if not _fits_all(x)]
             for order in self._orders
+        ]
+        places = {x: place for place, x in enumerate(self.operands) if type(x) is Name}
+        self._same = [
+            (place, places[x])
+            for place, x in enumerate(self.operands)
+            if x in places and places[x] != place
         ]
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
@@ -190,6 +233,10 @@ class Op(Pattern):
         inputs = node.inputs
         if len(inputs) < len(self.operands):
             return False
+        for place, other in self._same:
+            x, y = inputs[place], inputs[other]
+            if x is not y and (x is None or y is None or not _is_same_number(x, y)):
+                return False
         for tests in self._tests:
             for place, operand in tests:
                 x = inputs[place]
@@ -207,6 +254,7 @@ class _Chain(Pattern):
 
     def __init__(self, *operands: Pattern | float) -> None:
         self.operands = tuple(_pattern(operand) for operand in operands)
+        self._tests = [operand for operand in self.operands if not _fits_all(operand)]
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
@@ -219,7 +267,13 @@ class _Chain(Pattern):
         if _maker(value, self.op_type) is None:
             return False
         found = _terms(value, self.op_type, len(self.operands) - 1)
-        return all(any(map(operand.fits, found)) for operand in self.operands)
+        for operand in self._tests:
+            for x in found:
+                if operand.fits(x):
+                    break
+            else:
+                return False
+        return True
 
     def _of(self, places: Places, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         if len(places) == 1:
@@ -273,11 +327,19 @@ class Either(Pattern):
 
     def fits(self, value: oir.Value) -> bool:
         """See `Pattern.fits`."""
-        return any(pattern.fits(value) for pattern in self.patterns)
+        for pattern in self.patterns:  # noqa: SIM110  (most attempts end here)
+            if pattern.fits(value):
+                return True
+        return False
 
 
 def _pattern(item: Pattern | float) -> Pattern:
     return item if isinstance(item, Pattern) else Number(item)
+
+
+def _fits_all(pattern: Pattern) -> bool:
+    """Whether `fits` tells nothing."""
+    return type(pattern).fits is Pattern.fits
 
 
 def _agrees(bound: Bindings, name: str, value: oir.Value) -> bool:
@@ -301,11 +363,13 @@ def _maker(value: oir.Value, op_type: str) -> oir.Node | None:
 
 def _terms(value: oir.Value, op_type: str, nodes: int) -> list[oir.Value]:
     """The operands of a chain with at most this many nodes on a path."""
-    node = _maker(value, op_type) if nodes else None
+    node = _maker(value, op_type)
     if node is None:
         return []
     read = operands(node)
-    return [*read, *(x for each in read for x in _terms(each, op_type, nodes - 1))]
+    if nodes > 1:
+        read += [x for each in read for x in _terms(each, op_type, nodes - 1)]
+    return read
 
 
 def _in_order(

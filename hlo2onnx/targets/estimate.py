@@ -9,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.loop_facts import exact_trips
 from hlo2onnx.ir.op_families import LOOPS, RESHAPES
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.targets.costs import Costs
 from hlo2onnx.targets.work import RUNTIME_DOMAINS, elements, extents, multiplications
 
@@ -90,17 +90,18 @@ def work_of(graph: oir.Graph, costs: Costs) -> Work:
     branch is within a factor of two if it runs, and less wrong than all of it if it does not.
     """
     total = Work()
-    for node in graph:
+    for node in nodes_in(graph):
         if node.op_type in _ABSENT:
             continue
         time = _nanoseconds(node, costs)
-        known = Work(1, costs.node_nanoseconds + (time or 0), True, time is not None)
-        bodies = [work_of(body, costs) for body in subgraphs(node)]
         trips = exact_trips(node) if node.op_type in LOOPS else 1
-        total = total.then(known._replace(has_known_trips=trips is not None))
-        longest = max(bodies, key=lambda each: each.nanoseconds or each.nodes, default=Work())
-        mean = sum(each.nanoseconds for each in bodies) / max(len(bodies), 1)
-        total = total.then(longest._replace(nanoseconds=mean), 1 if trips is None else trips)
+        has_time, has_trips = time is not None, trips is not None
+        total = total.then(Work(1, costs.node_nanoseconds + (time or 0), has_trips, has_time))
+        if bodies := [work_of(body, costs) for body in subgraphs(node)]:
+            longest = max(bodies, key=lambda each: each.nanoseconds or each.nodes)
+            mean = sum(each.nanoseconds for each in bodies) / len(bodies)
+            runs = longest._replace(nanoseconds=mean)
+            total = total.then(runs, 1 if trips is None else trips)
     return total
 
 

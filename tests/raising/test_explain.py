@@ -14,7 +14,7 @@ import pytest
 from jax import Array, lax
 
 import hlo2onnx
-from hlo2onnx.raising import engine
+from hlo2onnx.raising import refusals
 from hlo2onnx.raising.rules.nn.activations import MinMaxToClip
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
@@ -140,8 +140,8 @@ def test_many_nodes_with_one_reason_are_counted() -> None:
 
 def test_nothing_is_counted_unless_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = itertools.count()
-    monkeypatch.setattr(engine.Progress, "refused", lambda *_: next(calls))
+    monkeypatch.setattr(refusals.Progress, "refused", lambda *_: next(calls))
     program = hlo2onnx.translate(one, X)
-    assert next(calls) == 0 and not engine._counted
+    assert next(calls) == 0 and not refusals._counted
     program.explain("min-max-to-clip")
-    assert not engine._counted
+    assert not refusals._counted

@@ -13,12 +13,16 @@ from hlo2onnx.frontend.mlir.passes import FROM_VHLO, run_pipeline
 from hlo2onnx.frontend.mlir.values import operations_in
 
 
-def new_context() -> ir.Context:
+def new_context(loads_others: bool = True) -> ir.Context:
     """A fresh MLIR context that knows every dialect JAX emits.
 
     JAX 0.12 shares one context per thread. Files and expansions get their own, so that our flags
     and diagnostic handlers do not reach the user's lowering. MLIR loads a dialect when a program
     names it: to load all of them takes longer than to translate a small program.
+
+    Args:
+        loads_others: Whether the program may name dialects that jaxlib does not register: quant
+            and VHLO.
     """
     context = ir.Context()
     upstream = ir.DialectRegistry()
@@ -28,8 +32,8 @@ def new_context() -> ir.Context:
     chlo.register_dialect(context)
     sdy.register_dialect(context)
     mhlo.register_mhlo_dialect(context)
-    # jaxlib registers no quant dialect, but this pass loads it.
-    run_pipeline(ir.Module.parse("module {}", context).operation, FROM_VHLO)
+    if loads_others:  # as this pass does
+        run_pipeline(ir.Module.parse("module {}", context).operation, FROM_VHLO)
     return context
 
 
@@ -46,8 +50,10 @@ def parse_module(source: str | bytes, what: str) -> ir.Module:
     Raises:
         LoadError: The source does not parse or does not verify.
     """
+    content = source.encode() if isinstance(source, str) else source
+    loads_others = b"quant" in content or b"vhlo" in content
     try:
-        module = ir.Module.parse(source, new_context())
+        module = ir.Module.parse(source, new_context(loads_others))
     except ir.MLIRError as error:
         raise LoadError(_explained(error, source, what)) from error
     if is_vhlo(module):

@@ -10,8 +10,9 @@ from hlo2onnx.errors import LoadError
 from hlo2onnx.frontend.mlir.constants import densify
 from hlo2onnx.frontend.mlir.context import clone_module
 from hlo2onnx.frontend.mlir.passes import NORMALIZE, replace_calls, run_pipeline
-from hlo2onnx.frontend.mlir.quantization import is_quantized, quantized_to_calls
+from hlo2onnx.frontend.mlir.quantization import quantization_of, quantized_to_calls
 from hlo2onnx.frontend.mlir.stored_floats import store_floats
+from hlo2onnx.frontend.mlir.values import types_in
 
 
 def normalized(module: ir.Module | ir.Operation, stored: Collection[str] = ()) -> ir.Operation:
@@ -36,9 +37,11 @@ def normalized(module: ir.Module | ir.Operation, stored: Collection[str] = ()) -
         run_pipeline(copy, NORMALIZE)
     except ir.MLIRError as error:
         raise LoadError(f"the program is not valid StableHLO: {_first_line(error)}") from error
-    if is_quantized(copy):
+    types = types_in(copy)
+    if any(map(quantization_of, types)):
         quantized_to_calls(copy)
-    store_floats(copy, stored)
+        types = types_in(copy)
+    store_floats(copy, stored, types)
     return copy
 
 

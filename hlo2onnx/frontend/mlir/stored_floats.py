@@ -23,7 +23,6 @@ from hlo2onnx.frontend.mlir.values import (
     made_call,
     operations_of,
     replace_uses_but,
-    types_in,
     values_of,
 )
 
@@ -50,13 +49,18 @@ _READS_BITS = frozenset({"chlo.next_after", "chlo.broadcast_next_after"})
 """Ops that depend on the distance between neighbouring numbers."""
 
 
-def store_floats(module_operation: ir.Operation, elements: Collection[str]) -> None:
+def store_floats(
+    module_operation: ir.Operation, elements: Collection[str], types: Collection[ir.Type]
+) -> None:
     """Replaces, in place, all values of these element types, which are in `STORED_FLOATS`.
+
+    Args:
+        types: Those of the module's values.
 
     Raises:
         LoadError: An op needs the neighbour of a number in such a type.
     """
-    if not any(_is_stored(mlir_type, elements) for mlir_type in types_in(module_operation)):
+    if not any(_is_stored(mlir_type, elements) for mlir_type in types):
         return
     within: set[ir.Operation] = set()
     for operation in operations_of(module_operation):

@@ -278,13 +278,14 @@ def _has_flat_aliases(bare: str) -> bool:
     depths: dict[str, int] = {}
     sizes: dict[str, int] = {}
     for name, content in definitions:
-        if name in depths or not _is_balanced(content):
+        opened = _opened(content)
+        if name in depths or opened is None:
             return False
         used = _USED.findall(content)
-        if not all(other in depths for other in used):
+        if not depths.keys() >= set(used):
             return False
-        depths[name] = _opened(content) + 1 + max((depths[other] for other in used), default=0)
-        sizes[name] = len(content) + sum(sizes[other] for other in used)
+        depths[name] = opened + 1 + max([depths[other] for other in used], default=0)
+        sizes[name] = len(content) + sum([sizes[other] for other in used])
     return max(depths.values(), default=0) <= CHAIN and max(sizes.values(), default=0) <= EXPANDED
 
 
@@ -298,11 +299,9 @@ _DEFINITION = re.compile(
 _USED = re.compile(r"[#!][A-Za-z_][\w$]*+(?![\w$.<])")
 
 
-def _is_balanced(content: str) -> bool:
-    counts = [content.count(bracket) for bracket in "([{<)]}>"]
-    counts[7] -= content.count("->")
-    return counts[:4] == counts[4:]
-
-
-def _opened(content: str) -> int:
-    return sum(map(content.count, "([{<"))
+def _opened(content: str) -> int | None:
+    """How many brackets a text opens; None if it closes others."""
+    opened = [content.count(bracket) for bracket in "([{<"]
+    closed = [content.count(bracket) for bracket in ")]}"]
+    closed.append(content.count(">") - content.count("->"))
+    return sum(opened) if opened == closed else None

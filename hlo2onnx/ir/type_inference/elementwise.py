@@ -15,11 +15,10 @@ from hlo2onnx.ir.values import dtype_of, present, shape_of
 
 
 def _same_dtype(values: Sequence[oir.Value]) -> oir.DataType:
-    first, *others = map(dtype_of, values)
-    if any(dtype != first for dtype in others):
-        names = sorted({dtype_of(x).name for x in values})
-        raise InternalError(f"operands of different types {names}")
-    return first
+    dtypes = list(map(dtype_of, values))
+    if dtypes.count(dtypes[0]) < len(dtypes):
+        raise InternalError(f"operands of different types {sorted({x.name for x in dtypes})}")
+    return dtypes[0]
 
 
 _OF_OTHER_TYPE = frozenset({"BitCast", "Cast", "IsInf", "IsNaN", "Not"})

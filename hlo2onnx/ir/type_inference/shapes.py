@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.dims import fixed, total
 from hlo2onnx.ir.op_families import REDUCTIONS
 from hlo2onnx.ir.shapes import broadcast_shapes, common_dim, sliced_extent
@@ -35,14 +36,16 @@ def _size(dims: Sequence[Dim]) -> int | None:
 def _reshape(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
     x = operand(inputs, 0)
     shape: list[Dim] = list(_ints(inputs, 1, "the shape"))
-    if not attributes.get("allowzero"):
+    if 0 in shape and not attributes.get("allowzero"):
         shape = [shape_of(x)[axis] if dim == 0 else dim for axis, dim in enumerate(shape)]
+    size = _size(shape_of(x))
     if -1 in shape:
-        total, known = _size(shape_of(x)), _size([dim for dim in shape if dim != -1])
-        need(total is not None and known is not None, "-1 needs static shapes")
-        shape[shape.index(-1)] = (total or 0) // max(known or 0, 1)
-    sizes = {_size(shape), _size(shape_of(x))} - {None}
-    need(len(sizes) <= 1, f"cannot reshape to {shape}")
+        known = _size([dim for dim in shape if dim != -1])
+        if size is None or known is None:
+            raise InternalError("-1 needs static shapes")
+        shape[shape.index(-1)] = size // max(known, 1)
+    if size is not None and _size(shape) not in (None, size):
+        raise InternalError(f"cannot reshape to {shape}")
     return [(dtype_of(x), tuple(shape))]
 
 

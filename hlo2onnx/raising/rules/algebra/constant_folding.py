@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -88,8 +89,9 @@ class FoldConstants(Rule):
             is_index = size_of(inputs[0]) != 1 and dtype_of(node.outputs[0]) in INTEGERS
             is_final = is_index or _is_final(node.outputs[0])
             need(is_final, "readers that broadcast take it unexpanded", node)
-        need(self._affordable(node, int(np.prod(dims or ())), b), "it would take more memory", node)
-        copy = detached(node)
+        need(self._affordable(node, math.prod(dims or ()), b), "it would take more memory", node)
+        # What a weight is computed by outlives the node.
+        copy = detached(node) if any(map(weight_of, inputs)) else node
         try:
             return b.derived(
                 lambda *arrays: evaluate(copy, list(arrays)),

@@ -12,7 +12,6 @@ from hlo2onnx.ir.signs import has_no_sign, is_never_negative_zero, is_zero_sign_
 from hlo2onnx.ir.values import FLOATS, INTEGERS, const_number, dtype_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.equations import (
-    COMPARISONS,
     Equation,
     Equations,
     Match,
@@ -22,6 +21,7 @@ from hlo2onnx.raising.equations import (
     one_use,
 )
 from hlo2onnx.raising.match.views import both_orders, first, operands, source_of
+from hlo2onnx.raising.patterns import COMPARISONS
 
 
 class Row(Equations):

@@ -31,7 +31,6 @@ class UniformFma(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(dtype_of(node.outputs[0]) == oir.DataType.FLOAT, "it is not f32", node)
-        need(b.facts.steps(node.outputs[0]) is None, "the sum is exact", node)
         for product, low in both_orders(node):
             factors = product.producer()
             if factors is None or factors.op_type != "Mul":
@@ -39,6 +38,7 @@ class UniformFma(Rule):
             for fraction, extent in both_orders(factors):
                 number = _random_integer(fraction, b)
                 if number is not None and shape_of(number) == shape_of(node.outputs[0]):
+                    need(b.facts.steps(node.outputs[0]) is None, "the sum is exact", node)
                     return _between(number, low, extent, b)
         raise Refusal("no operand is an extent times a random fraction", node)
 

@@ -168,6 +168,10 @@ class BatchNormalization(Rule):
     anchors = frozenset({"Add"})
     sources = frozenset({"Mul"})
 
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """There is a kernel for its type."""
+        return dtype in SINGLE_PRECISION and super().fits(op_type, sources, dtype)
+
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         output = node.outputs[0]
         need(dtype_of(output) in SINGLE_PRECISION and rank_of(output) > 2, "no kernel", node)

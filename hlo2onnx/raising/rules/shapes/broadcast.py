@@ -37,29 +37,27 @@ class ImplicitBroadcast(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inputs, shape = operands(node), shape_of(node.outputs[0])
+        sources = [(x, source) for x in inputs if (source := _source(x, b)) is not None]
         # An Expand goes first: later it may decide the shape in place of a Reshape.
-        for x in sorted(inputs, key=_is_not_expanded):
-            source = _source(x, b)
-            if source is not None:
-                index = inputs.index(x)
-                fewer = [*inputs[:index], source, *inputs[index + 1 :]]
-                if _broadcast(fewer) == shape:
-                    inputs = fewer
+        for x, source in sorted(sources, key=_is_not_expanded) if len(sources) > 1 else sources:
+            index = inputs.index(x)
+            fewer = [*inputs[:index], source, *inputs[index + 1 :]]
+            if _broadcast(fewer) == shape:
+                inputs = fewer
         need(inputs != operands(node), "no operand is smaller, or it determines the shape", node)
         return b.like(node, inputs)
 
 
-def _is_not_expanded(x: oir.Value) -> bool:
-    return source_of(x, "Expand") is None
+def _is_not_expanded(pair: tuple[oir.Value, oir.Value]) -> bool:
+    return source_of(pair[0], "Expand") is None
 
 
 def _source(x: oir.Value, b: Rewriter) -> oir.Value | None:
     """A value of the same elements with fewer copies or axes."""
-    maker, constant = x.producer(), x.const_value
+    maker = x.producer()
     if maker is None:
-        is_number = constant is not None and constant.size == 1 and rank_of(x)
-        array = const_of(x) if is_number else None
-        return None if array is None else b.const(array.reshape(()))
+        array = const_of(x) if rank_of(x) else None
+        return b.const(array.reshape(())) if array is not None and array.size == 1 else None
     if maker.op_type == "Expand":
         return first(maker)
     if maker.op_type not in ("Reshape", "Unsqueeze"):

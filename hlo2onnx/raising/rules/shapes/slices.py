@@ -152,11 +152,10 @@ def _axis(node: oir.Node) -> int | None:
 
 def flipped_axes(node: oir.Node) -> tuple[int, ...] | None:
     """The axes that a Slice reverses, sorted, if it does nothing else; None if it does."""
-    x, steps = first(node), const_ints(node.inputs[4]) if len(node.inputs) > 4 else None
-    axes = const_ints(node.inputs[3]) if len(node.inputs) > 3 else None
-    if axes is None or steps is None or set(steps) != {-1}:
+    if len(node.inputs) <= 4:  # as most have: no steps
         return None
-    if None in map(const_ints, node.inputs[1:3]):
+    x, (*places, axes, steps) = first(node), map(const_ints, node.inputs[1:])
+    if axes is None or steps is None or set(steps) != {-1} or None in places:
         return None
     if shape_of(x) != shape_of(node.outputs[0]):
         return None
