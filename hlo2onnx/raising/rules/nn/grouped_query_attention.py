@@ -40,7 +40,7 @@ class GroupedQueryAttention(Rule):
         is_fit = dims == shape_of(node.outputs[2]) and isinstance(dims[3], int)
         need(is_fit and dims[3] % _FEATURES == 0, "its heads do not fit the operator", node)
         batch, new, _ = shape_of(q)
-        need(batch != 0, "ONNX Runtime fails for no sequences", node)
+        need(batch != 0, "the operator fails for no sequences", node)
         mask = needed(node.inputs[3], "queries see keys that follow them", node)
         verdict = is_causal(mask, new, dims[2])
         need(verdict is not None, "the mask may show keys that follow a query", mask)
