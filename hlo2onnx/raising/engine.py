@@ -67,7 +67,7 @@ class Rewriter(TargetBuilder):
         self.relaxed: Counter[str] = Counter()
         self.listed: dict[tuple[oir.Graph, str], list[oir.Node]] = {}
         self.facts, self.facts_time = LoopFacts(model.graph), 0
-        self._first: dict[oir.Value, float | None] = {}
+        self._numbers: dict[oir.Value, float | None] = {}
         self.kept: dict[tuple[str, oir.Node], Any] = {}
         self.owners: Mapping[oir.Graph, oir.Node] = {}
 
@@ -78,22 +78,25 @@ class Rewriter(TargetBuilder):
             time: The facts see the changes up to this time.
         """
         self.facts, self.facts_time = LoopFacts(self.main_graph, self.owners), time
-        self._first.clear()
+        self._numbers.clear()
 
     def number_of(self, value: oir.Value) -> float | None:
-        """Which of `NUMBERS` is the first element of a constant, which may be moved, or `OTHER`;
-        None for other values, and without elements."""
+        """Which of `NUMBERS` all elements of a constant are, which may be moved, or `OTHER`; None
+        for other values, and without elements."""
         while (maker := value.producer()) is not None:
             source = maker.inputs[0] if maker.op_type in KEEP_CONSTANTS else None
             if source is None:
                 return None
             value = source
-        if value not in self._first:
-            array = const_of(value)
-            item = array.item(0) if array is not None and array.size else None
-            found = OTHER if item is not None else None
-            self._first[value] = next((x for x in NUMBERS if item == x), found)
-        return self._first[value]
+        if value not in self._numbers:
+            array, found = const_of(value), None
+            if array is not None and array.size:
+                item = array.item(0)
+                found = next((x for x in NUMBERS if item == x), OTHER)
+                if found is not OTHER and array.size > 1 and not (array == item).all():
+                    found = OTHER
+            self._numbers[value] = found
+        return self._numbers[value]
 
     def nodes_of(self, graph: oir.Graph, op_type: str = "") -> Sequence[oir.Node]:
         """The nodes of a graph, or those of an operator, listed once until a rule fires. For rules

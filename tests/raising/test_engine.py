@@ -23,6 +23,7 @@ from hlo2onnx.raising.engine import (
     apply_rules,
     need,
 )
+from hlo2onnx.raising.equations import Equations
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.targets import load_target
 
@@ -170,6 +171,39 @@ def test_sources(sources: list[str], tried: list[str]) -> None:
     recorder = Recorder(*sources)
     applied(sums, recorder)
     assert recorder.tried == tried
+
+
+TWICE, FIVE = "x * 2 -> x + x", "x * 5 -> x"
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize(
+    ("factor", "tried"),
+    [
+        (2, [TWICE]),
+        ([2, 2, 2], [TWICE]),
+        ([2, 2, 3], [FIVE]),  # the engine tells only some numbers apart
+        (7, [FIVE]),
+        (1, []),
+        (None, []),
+    ],
+)
+def test_numbers(factor: float | list[float] | None, tried: list[str], moved: bool) -> None:
+    """An equation is tried where all elements of a constant may be its number."""
+    seen: list[str] = []
+
+    class Seen(Equations):
+        def rewrite(self, node: oir.Node, b: Rewriter) -> Made:
+            seen.extend(row.text for row in self.rows)
+            raise Refusal("never", node)
+
+    def build(b: Any, x: Value) -> Value:
+        number = b.Neg(x) if factor is None else b.const(np.array(factor, np.float32))
+        product: Value = b.Mul(x, b.Expand(number, b.i64([3])) if moved else number)
+        return product
+
+    applied(build, Seen("seen", TWICE, FIVE))
+    assert seen == tried
 
 
 def test_a_watch_sees_all_attempts() -> None:

@@ -6,8 +6,9 @@ next to each other along an axis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from math import prod
 
 import numpy as np
@@ -19,6 +20,8 @@ from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, ranges_of
 
 Lanes = tuple[oir.Value, ...]
+Make = Callable[[], oir.Value]
+"""Makes a pack at the first call."""
 
 MOST_PACKS = 200
 """Packs of one expression: a limit on compile time, not a cost."""
@@ -41,34 +44,36 @@ class Column:
 
 @dataclass
 class Packer:
-    """Computes packs.
+    """Computes packs. Nodes are made when all lanes are known to fit.
 
     Attributes:
         b: The builder.
         axis: The axis of the lanes, counted from the last axis: -1 or less.
         inserted: Whether lanes get this axis, instead of having it with extent 1.
         read: The values outside the expression that the packs are computed from.
+        least: How many nodes all packs take at least.
     """
 
     b: Rewriter
     axis: int
     inserted: bool
     read: set[oir.Value] = field(default_factory=set)
-    _made: dict[Lanes, oir.Value] = field(default_factory=dict)
+    least: int = 0
+    _known: dict[Lanes, Make] = field(default_factory=dict)
 
-    def pack(self, lanes: Lanes) -> oir.Value:
+    def pack(self, lanes: Lanes) -> Make:
         """The lanes next to each other; equal lanes stay one lane that broadcasts.
 
         Raises:
             Refusal: The lanes do not fit together.
         """
-        if lanes not in self._made:
-            need(len(self._made) < MOST_PACKS, "the expression is too long")
+        if lanes not in self._known:
+            need(len(self._known) < MOST_PACKS, "the expression is too long")
             need(len({dtype_of(lane) for lane in lanes}) == 1, "the parts differ in type")
-            self._made[lanes] = self._packed(lanes)
-        return self._made[lanes]
+            self._known[lanes] = cache(self._packed(lanes))
+        return self._known[lanes]
 
-    def _packed(self, lanes: Lanes) -> oir.Value:
+    def _packed(self, lanes: Lanes) -> Make:
         if all(lane is lanes[0] for lane in lanes):
             return self._alone(lanes[0])
         for form in (self._constants, self._columns, self._results):
@@ -93,24 +98,25 @@ class Packer:
         need(shape[self.axis] == 1, "a part has several columns", value)
         return shape
 
-    def _alone(self, lane: oir.Value) -> oir.Value:
+    def _alone(self, lane: oir.Value) -> Make:
         """A lane that broadcasts along the axis."""
         shape = self.lane_shape(lane)
         self.read.add(lane)
         dims = shape_of(lane)
         if (1,) * (len(shape) - len(dims)) + tuple(dims) == shape:
-            return lane
-        return self.b.reshape(lane, shape)
+            return lambda: lane
+        self.least += 1
+        return partial(self.b.reshape, lane, shape)
 
-    def _joined(self, lanes: Lanes) -> oir.Value:
+    def _joined(self, lanes: Lanes) -> Make:
         """A Concat of lanes that have nothing in common."""
         shapes = [self.lane_shape(lane) for lane in lanes]
         need(len(set(shapes)) == 1, "the parts differ in shape")
         self.read.update(lanes)
-        parts = [self.b.reshape(*pair) for pair in zip(lanes, shapes, strict=True)]
-        return self.b.concat(parts, self.axis)
+        self.least += 1 + sum(shape_of(lane) != shapes[0] for lane in dict.fromkeys(lanes))
+        return lambda: self.b.concat([self.b.reshape(x, shapes[0]) for x in lanes], self.axis)
 
-    def _constants(self, lanes: Lanes) -> oir.Value | None:
+    def _constants(self, lanes: Lanes) -> Make | None:
         arrays = [const_of(lane) for lane in lanes]
         known = [array for array in arrays if array is not None]
         if len(known) < len(lanes):
@@ -123,9 +129,9 @@ class Packer:
         others = np.broadcast_shapes(*(array.shape for array in shaped))
         need(len(lanes) * prod(others) <= MOST_CONSTANTS, "the constants are large", lanes[0])
         whole = [np.broadcast_to(array, others) for array in shaped]
-        return self.b.const(np.concatenate(whole, self.axis))
+        return lambda: self.b.const(np.concatenate(whole, self.axis))
 
-    def _columns(self, lanes: Lanes) -> oir.Value | None:
+    def _columns(self, lanes: Lanes) -> Make | None:
         """Columns of one tensor: the tensor, a Slice of it, or a Gather."""
         columns: list[Column] = []
         for lane in lanes:
@@ -145,9 +151,9 @@ class Packer:
         shape = list(self.lane_shape(lanes[0]))
         shape[self.axis] = len(lanes)
         before = [1 if k in place else dim for k, dim in enumerate(shape_of(source)[:axis])]
-        self.read.add(source)
         if prod(_fixed(before)) == prod(shape[: self.axis]):
-            return self.b.reshape(self._taken(columns, axis), shape)
+            self.read.add(source)
+            return lambda: self.b.reshape(self._taken(columns, axis), shape)
         return None
 
     def _taken(self, columns: Sequence[Column], axis: int) -> oir.Value:
@@ -163,7 +169,7 @@ class Packer:
         taken = self.b.slice(columns[0].source, starts, stops, axes=list(cut))
         return taken if axis in cut else self.b.op("Gather", taken, self.b.i64(indices), axis=axis)
 
-    def _results(self, lanes: Lanes) -> oir.Value | None:
+    def _results(self, lanes: Lanes) -> Make | None:
         """The results of the same operator, or of Add and Sub."""
         nodes = [maker_of(lane, *BROADCASTING, *UNARY) for lane in lanes]
         makers = [node for node in nodes if node is not None and dtype_of(node.outputs[0])]
@@ -175,15 +181,18 @@ class Packer:
         alike = len(ops) == 1 and all(attributes_of(x) == attributes_of(makers[0]) for x in makers)
         if not alike or len({len(operands(node)) for node in makers}) > 1:
             return None
-        columns = list(zip(*map(operands, makers), strict=True))
-        return self.b.like(makers[0], [self.pack(lane) for lane in columns])
+        packs = [self.pack(lane) for lane in zip(*map(operands, makers), strict=True)]
+        self.least += 1
+        return lambda: self.b.like(makers[0], [make() for make in packs])
 
-    def _sums(self, makers: Sequence[oir.Node]) -> oir.Value:
+    def _sums(self, makers: Sequence[oir.Node]) -> Make:
         """x + y in some lanes and x - y in others, as x + sign * y."""
         left, right = zip(*map(operands, makers), strict=True)
         signs = np.array([1 if node.op_type == "Add" else -1 for node in makers])
         signs = signs.astype(dtype_of(right[0]).numpy()).reshape(-1, *(1,) * (-self.axis - 1))
-        return self.b.Add(self.pack(left), self.b.Mul(self.pack(right), self.b.const(signs)))
+        x, y = self.pack(left), self.pack(right)
+        self.least += 2
+        return lambda: self.b.Add(x(), self.b.Mul(y(), self.b.const(signs)))
 
 
 def elements_before(x: oir.Value, axis: int) -> int:

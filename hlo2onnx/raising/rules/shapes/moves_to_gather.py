@@ -86,8 +86,9 @@ def _gathered(b: Rewriter, group: Sequence[oir.Node]) -> list[oir.Value]:
     ends = {x: node for node in group for x in node.outputs if _is_end(x, group)}
     if any(x.is_graph_output() and len(node.outputs) > 1 for x, node in ends.items()):
         return []
-    places = places_of(group)
-    first, taken = len(b.made), _Taken(b, places)
+    first, taken = len(b.made), _Taken(b, places_of(group))
+    if taken.fewest(ends) >= len(group):
+        return []
     new: dict[oir.Value, oir.Value] = {}
     for x, node in ends.items():
         if x not in new:
@@ -118,6 +119,17 @@ class _Taken:
     def __init__(self, b: Rewriter, places: Places) -> None:
         self._b, self._places = b, places
         self._flat: dict[tuple[oir.Value, ...], oir.Value] = {}
+
+    def fewest(self, ends: Collection[oir.Value]) -> int:
+        """The least nodes that make these values. Vectors may be parts of one Split."""
+        count, wholes, of = 0, set(), self._places.of
+        for x in ends:
+            numbers, sources = of[x], self._sources(x)
+            if len(sources) > 1:
+                wholes.add(sources)
+            is_row = (np.diff(numbers.reshape(-1)) == 1).all()
+            count += not (is_row and (numbers.ndim == 1 or numbers.shape == of[sources[0]].shape))
+        return count + len(wholes | {x for row in wholes for x in row if of[x].ndim != 1})
 
     def together(self, x: oir.Value, ends: Collection[oir.Value]) -> dict[oir.Value, oir.Value]:
         """A value, and others that are parts of the same tensor."""

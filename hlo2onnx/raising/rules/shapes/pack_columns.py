@@ -97,21 +97,21 @@ def _packed(b: Rewriter, node: oir.Node, lanes: Lanes, axis: int) -> _Pack:
         Refusal: The lanes do not fit together.
     """
     packer, results = _packer(b, lanes, axis)
-    packed = packer.pack(results)
+    make = packer.pack(results)
+    need(packer.read.isdisjoint(lanes), "a part is an operand of another", node)
+    gone = _dead(node, packer.read)
+    others = [(lane, use) for lane in lanes for use in lane.uses() if use[0] not in gone]
+    most = len(gone) - bool(others)
+    need(packer.least < most, "it would save no nodes", node)
+    packed = make()
     dims = shape_of(packed)
     is_whole = len(dims) >= -packer.axis and dims[packer.axis] == len(lanes)
     need(is_whole, "all parts are equal", node)
     before = elements_before(node.outputs[0], axis)
     need(elements_before(packed, packer.axis) == before, "axes would change their order", node)
     packed = b.reshape(packed, shape_of(node.outputs[0]))
-    need(packer.read.isdisjoint(lanes), "a part is an operand of another", node)
-    made = _living(b, packed)
-    tried = set(b.made).difference(made)
-    gone = _dead(node, tried)
-    unneeded = gone | tried
-    others = [(lane, use) for lane in lanes for use in lane.uses() if use[0] not in unneeded]
-    saved = len(gone) - len(made) - bool(others)
-    return _Pack(packed, made, packer.read, others, saved)
+    made = list(b.made)
+    return _Pack(packed, made, packer.read, others, most - len(made))
 
 
 def _unreshaped(lane: oir.Value) -> oir.Value:
@@ -136,25 +136,13 @@ def _packer(b: Rewriter, lanes: Lanes, axis: int) -> tuple[Packer, Lanes]:
     return Packer(b, (in_place or units)[0] - len(have), inserted=False), inner
 
 
-def _living(b: Rewriter, packed: oir.Value) -> list[oir.Node]:
-    """The new nodes that the pack needs, without those that were tried."""
-    made, pending = set(b.made), [packed]
-    found: dict[oir.Node, None] = {}
-    while pending:
-        node = pending.pop().producer()
-        if node is not None and node in made and node not in found:
-            found[node] = None
-            pending.extend(operands(node))
-    return [node for node in b.made if node in found]
-
-
-def _dead(concat: oir.Node, tried: set[oir.Node]) -> set[oir.Node]:
+def _dead(concat: oir.Node, read: set[oir.Value]) -> set[oir.Node]:
     """The nodes that nothing needs without a Concat, and the Concat.
 
     Other readers get its parts from elsewhere.
 
     Args:
-        tried: New nodes that nothing needs.
+        read: Values that are needed.
     """
     replaced = set(operands(concat))
     gone, pending = {concat}, list(replaced)
@@ -164,7 +152,8 @@ def _dead(concat: oir.Node, tried: set[oir.Node]) -> set[oir.Node]:
             maker is not None
             and maker not in gone
             and maker.graph is concat.graph
-            and _is_dead(maker, gone | tried, replaced)
+            and read.isdisjoint(maker.outputs)
+            and _is_dead(maker, gone, replaced)
         ):
             gone.add(maker)
             pending.extend(operands(maker))

@@ -48,15 +48,16 @@ class ReduceKeepdims(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         shape = shape_of(node.outputs[0])
-        need(rank_of(first(node)), "a scalar is reshaped", node)
-        kept = _kept(first(node), b, {})
-        is_back = adds_leading_axes_only(shape_of(kept), shape)
-        need(is_back, "the Reshape adds axes other than the reduced ones", node)
-        return reshaped(node, b, kept)
+        adds = len(shape) > rank_of(first(node)) > 0
+        need(adds, "the Reshape adds no axes, or reshapes a scalar", node)
+        return reshaped(node, b, _kept(first(node), b, {}, shape))
 
 
-def _kept(value: oir.Value, b: Rewriter, known: dict[oir.Value, oir.Value]) -> oir.Value:
-    """The value computed with reductions that keep their axes."""
+def _kept(
+    value: oir.Value, b: Rewriter, known: dict[oir.Value, oir.Value], shape: Shape
+) -> oir.Value:
+    """The value computed with reductions that keep their axes, which gives this shape but for
+    leading axes of 1."""
     if value in known or not rank_of(value):
         return known.get(value, value)
     node = value.producer()
@@ -64,8 +65,11 @@ def _kept(value: oir.Value, b: Rewriter, known: dict[oir.Value, oir.Value]) -> o
     assert node is not None
     if node.op_type in REDUCTIONS:
         need(not keeps_axes(node), "the reduction keeps its axes", node)
-        axes = b.i64(list(reduced_axes(node)))
-        made = b.op(node.op_type, first(node), axes, keepdims=1)
+        x, axes = first(node), reduced_axes(node)
+        dims = tuple(1 if axis in axes else dim for axis, dim in enumerate(shape_of(x)))
+        is_back = adds_leading_axes_only(dims, shape)
+        need(is_back, "the Reshape adds axes other than the reduced ones", node)
+        made = b.op(node.op_type, x, b.i64(list(axes)), keepdims=1)
     else:
         need(
             node.op_type in BROADCASTING | UNARY,
@@ -77,7 +81,7 @@ def _kept(value: oir.Value, b: Rewriter, known: dict[oir.Value, oir.Value]) -> o
         inputs = operands(node)
         shapes = {shape_of(x) for x in inputs if rank_of(x)}
         need(shapes == {shape_of(value)}, "an operand is broadcast", node)
-        kept = [_kept(x, b, known) for x in inputs]
+        kept = [_kept(x, b, known, shape) for x in inputs]
         need(len({shape_of(x) for x in kept if rank_of(x)}) == 1, "other axes are reduced", node)
         made = b.like(node, kept)
     known[value] = made
