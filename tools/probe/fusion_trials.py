@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from ml_dtypes import int4
 from onnx import TensorProto
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -175,6 +176,10 @@ _QUANTIZED = {
 _OF_QUANTIZED = (
     Trial("QDQSelectorActionTransformer",
           "b=DequantizeLinear(w,sw,zw) y=MatMul(x,b)", {"x": _noise(4, 8)}, _QUANTIZED),
+    Trial("QDQSelectorActionTransformer",
+          "b=DequantizeLinear<axis=0,block_size=16>(w,s) y=MatMul(x,b)", {"x": _noise(4, 32)},
+          {"s": np.full((2, 4), 0.1, np.float32), "w": _RNG.integers(-8, 8, (32, 4)).astype(int4)},
+          opset=21),
     Trial("DoubleQDQPairsRemover", "a=QuantizeLinear(x,s,z) b=DequantizeLinear(a,s,z)"
           " c=QuantizeLinear(b,t,u) y=DequantizeLinear(c,t,u)",
           {"x": np.linspace(-1, 5, 50).astype(np.float32)},

@@ -13,7 +13,7 @@ from rule_names import rule
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.equations import COMPARISONS
+from hlo2onnx.raising.patterns import COMPARISONS
 from hlo2onnx.targets import load_target
 
 T = oir.DataType
