@@ -113,7 +113,8 @@ def test_bytes_per_weight(
     path = tmp_path / "model.onnx"
     program.save(path)
     assert path.stat().st_size <= most * Q.size, path.stat().st_size / Q.size
-    assert program.report.weights.after <= program.report.weights.before
+    # MatMulNBits has a scale for each 256 rows, where the program has one for all.
+    assert program.report.weights.after <= 1.02 * program.report.weights.before
     names = {name.removesuffix("/value").rpartition("/")[2] for name in program.weights}
     assert names == {"q", "s"}
     assert program.verify(X).ok
