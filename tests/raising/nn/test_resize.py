@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -274,3 +275,11 @@ def test_modes_of_indices(before: int, after: int, is_known: bool) -> None:
     other = index.copy()
     other[-1] -= 1
     assert not index_modes(other, before)
+
+
+def test_webgpu_has_no_linear_resize_with_channels_last() -> None:
+    """onnxruntime-web 1.30 gives wrong numbers there: `python -m tools.portability` found it."""
+    image = np.ones((1, 4, 4, 3), np.float32)
+    resized = partial(jax.image.resize, shape=(1, 8, 8, 3), method="linear")
+    assert not hlo2onnx.translate(resized, image, target="ort-webgpu").report.nodes["Resize"]
+    assert hlo2onnx.translate(resized, image).report.nodes["Resize"] == 1
