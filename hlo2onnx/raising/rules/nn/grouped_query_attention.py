@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import dim_of, expression
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.causal import is_causal
@@ -52,8 +52,9 @@ class GroupedQueryAttention(Rule):
         q, k, v, _, past_k, past_v = node.inputs
         batch, *_ = shape_of(first(node))
         total: Dim = shape_of(node.outputs[1])[2]
-        last = b.cast(b.extents.vector([dim_of(expression(total) - 1)]), oir.DataType.INT32)
         count = b.cast(b.extents.vector([total]), oir.DataType.INT32)
+        # Of the count: other extents that determine it may be those of a cache with more room.
+        last = b.Sub(count, b.const(np.array([1], np.int32)))
         bias = [] if mask is None else [None, None, None, _bias(b, mask)]
         return b.outputs(
             GROUPED_QUERY_ATTENTION,
