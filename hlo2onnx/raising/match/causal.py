@@ -16,7 +16,7 @@ from hlo2onnx.raising.match.views import first, maker_of, operands
 _MOVES = frozenset({"Expand", "Reshape", "Squeeze", "Unsqueeze"})
 _NUMBERS = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 _LEAST_BITS = 32
-"""Integers of at least this many bits hold positions."""
+"""Signed integers of at least this many bits hold positions and their differences."""
 
 _COMPARISONS: Mapping[str, tuple[int, int]] = {
     "LessOrEqual": (0, 0),
@@ -78,7 +78,7 @@ def _is_causal(part: oir.Value, new: Dim, total: Dim) -> bool | None:
     """As `is_causal`, for a comparison of positions or a constant."""
     known, last = const_of(part), expression(total) - expression(new)
     if known is not None:
-        if known.dtype != np.bool_ or known.ndim < 2 or not last.is_Integer:
+        if known.dtype != np.bool_ or known.shape[-2:] != (new, total):  # or it broadcasts
             return None
         causal = np.tril(np.ones(known.shape[-2:], np.bool_), int(last))
         return bool((known == causal).all()) if not (known & ~causal).any() else None
@@ -102,7 +102,7 @@ def _is_causal(part: oir.Value, new: Dim, total: Dim) -> bool | None:
 def _first(x: oir.Value) -> Expression | None:
     """The first of consecutive integers; None for other values."""
     known, dtype = const_of(x), dtype_of(x)
-    if dtype not in INTEGERS or dtype.bitwidth < _LEAST_BITS:
+    if dtype not in INTEGERS or not dtype.is_signed() or dtype.bitwidth < _LEAST_BITS:
         return None
     if known is not None:
         flat = known.reshape(-1)

@@ -140,6 +140,14 @@ def test_padding(fill: float) -> None:
     assert not np.allclose(mine[0, 0], theirs[0, 0], atol=1e-3, equal_nan=True)
 
 
+def test_a_constant_that_broadcasts_over_keys() -> None:
+    """It hides some queries, and no key that follows one of the others."""
+    rows = np.array([[True], [False], [True]])
+    function = layer(lambda new, total: jnp.broadcast_to(rows, (new, total)))
+    program = translated(function, *specs("1", "3", "4"), "bool[1, 7]")
+    assert "GroupQueryAttention" not in program.report.nodes
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_masks_that_may_show_later_keys(name: str) -> None:
     program = translated(layer(OTHERS[name]), *specs("b", "s", "p"))

@@ -81,14 +81,15 @@ def _part(x: oir.Value) -> _Part:
     node = needed(maker_of(x, "Gather", *RESHAPES), "it updates no part", x)
     if node.op_type == "Gather":
         whole, place = operands(node)
-        index, axis = const_ints(place), node.attributes.get_int("axis", 0)
+        index, axis = const_ints(place), node.attributes.get_int("axis", 0) % rank_of(whole)
         need(index and rank_of(place) == 0 and index[0] >= 0, "it is no known part", node)
         assert index
         return _within(_Part(whole, axis, index[0]), shape_of(whole)[axis])
     cut = needed(maker_of(first(node), "Slice", "Split"), "it updates no part", node)
     dims = shape_of(first(cut))
     if cut.op_type == "Split":
-        axis, number = cut.attributes.get_int("axis", 0), cut.outputs.index(first(node))
+        axis = cut.attributes.get_int("axis", 0) % len(dims)
+        number = cut.outputs.index(first(node))
         need(dims[axis] == len(cut.outputs), "the parts have several elements", cut)
     else:
         ranges = ranges_of(cut) or {}
