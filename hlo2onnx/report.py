@@ -69,8 +69,9 @@ class Report:
         notes: Notes for the user, such as dropped shardings or a changed opset, each once.
         seconds: Wall-clock seconds per stage.
         call_seconds: Estimate of a call's time on one core, from the costs of the target. It is
-            within a factor of two for nine models of ten. None: trips or sizes are unknown, or the
-            target has no costs.
+            within a factor of two for nine models of ten on the machine of the costs; another one
+            may take several times as long for all. None: trips or sizes are unknown, or the target
+            has no costs.
     """
 
     source: str = ""

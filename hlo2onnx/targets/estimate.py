@@ -72,7 +72,8 @@ class Work(NamedTuple):
 
 
 def call_seconds(graph: oir.Graph, costs: Costs) -> float | None:
-    """The time of a call on one core, within a factor of two for nine models of ten.
+    """The time of a call on one core of the machine on which the costs were measured, within a
+    factor of two for nine models of ten.
 
     Returns:
         Seconds; None if a trip count or a size is unknown, or the target gives no costs.

@@ -81,16 +81,18 @@ def test_nodes_that_a_device_lacks_are_counted() -> None:
 def test_the_page_keeps_earlier_results(tmp_path: Path) -> None:
     load_all()
     first = Result("pgx_go", "1.0", "0.12", "done", True, "", 5, 1.0, 0.0, 2e-3, 1e-3, 3e-3)
+    first.slowness = 0.6
     write_page([first, Result("pgx_chess", stage="verify", error="ORT says\nno")], tmp_path)
     write_page(
         [Result("brax_reacher_spring", "2", "0.12", "done", True, ort=1e-3, xla=1e-3)], tmp_path
     )
-    again = Result("pgx_go", "1.0", "0.12", "done", True, seconds=3.25, estimate=3e-3)
+    again = Result("pgx_go", "1.0", "0.12", "done", True, seconds=3.25, estimate=5e-3)
     write_page([again], tmp_path)
     text = (tmp_path / "zoo.md").read_text()
     assert "2 of 3 programs are right, of 2 packages" in text
     assert "| pgx | 1.0 | 0.12 |" in text
-    assert "| 3.25 | 0.0e+00 | 2.000 | 3.000 | 1.000 | 2.00 |" in text
-    assert "1 of 1 estimates" in text
+    assert "| 3.25 | 0.0e+00 | 2.000 | 5.000 | 1.000 | 2.00 |" in text
+    assert "1 of 1 estimates" in text, "5 ms are 3 on a machine that takes 0.6 of the time"
+    assert "took 0.60 times" in text
     assert "<title>pgx_go</title>" in (tmp_path / "images" / "estimates.svg").read_text()
     assert "* `pgx_chess`: verify: ORT says\n" in text

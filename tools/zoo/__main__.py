@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tools import command_line
 from tools.zoo.environments import environment_of, make
+from tools.zoo.machine import slowness
 from tools.zoo.page import write_page
 from tools.zoo.program import Program, load_all
 from tools.zoo.worker import TARGET, Result, run_one
@@ -40,11 +41,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         for item in chosen:
             print(f"{item.name:<32} {item.package:<24} {item.summary}")
         return 0
-    results = []
+    results, machine = [], slowness() if given.times else 1.0
     options = ["--times"] * given.times + ["--draw"] * given.write + [f"--target={given.target}"]
     for item in chosen:
         python = given.envs / environment_of(item).name / "bin" / "python"
         result = run_one(python, item.name, options)
+        result.slowness = machine
         results.append(result)
         print(line(item, result), flush=True)
         if given.write:

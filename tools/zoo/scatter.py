@@ -32,7 +32,7 @@ def picture(rows: Iterable[Result]) -> str:
         end = _at(min(high, high / factor), min(high, high * factor))
         parts.append(_line(start, end, f'stroke-dasharray="{dash}"'))
     for row in rows:
-        x, y = _at(row.ort, row.estimate)
+        x, y = _at(row.ort, row.expected)
         parts.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="#3b82c4"><title>'
             f"{html.escape(row.name)}</title></circle>"

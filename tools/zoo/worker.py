@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tools import result_of
-from tools.bench.timing import THREADS, medians
+from tools.bench.timing import THREADS, Call, medians
 from tools.site.drawing import draw
 from tools.zoo.program import load_all, lowered
 
@@ -50,6 +51,7 @@ class Result:
         ort: Seconds of a call in ONNX Runtime.
         xla: Seconds of a call in XLA.
         estimate: The report's estimate of a call's seconds in ONNX Runtime; 0 if it has none.
+        slowness: Of the machine of the times, see `tools.zoo.machine`.
         fallback: The report's count of nodes that are not on the device of the target.
         copies: Copies between the device and the CPU, by the control flow around them.
     """
@@ -66,8 +68,14 @@ class Result:
     ort: float = 0.0
     xla: float = 0.0
     estimate: float = 0.0
+    slowness: float = 1.0
     fallback: dict[str, int] = field(default_factory=dict)
     copies: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def expected(self) -> float:
+        """The estimate for this machine."""
+        return self.estimate * self.slowness
 
 
 def run_one(
@@ -146,24 +154,23 @@ def _within(found: Any, tolerance: float) -> bool:
     return all(item.ok or (item.max_rel <= tolerance and not item.nonfinite) for item in items)
 
 
-def _times(program: Any, source: Any, args: Any) -> tuple[float, float]:
+def _times(program: Any, source: Any, args: Any) -> list[float]:
     """Median seconds of a call in ONNX Runtime and in XLA."""
     import jax
 
+    compiled, placed = source.compile(), jax.device_put(args)
+    return medians([ort_call(program, args), lambda: jax.block_until_ready(compiled(*placed))])
+
+
+def ort_call(program: Any, args: Any) -> Call:
+    """A call of a program with these arguments in ONNX Runtime."""
     from hlo2onnx.runtime.calling import to_model
     from hlo2onnx.runtime.sessions import OrtProgram
 
     model = program.model_proto.SerializeToString()
     session = OrtProgram(model, threads=THREADS, libraries=program.libraries).session
     feeds = to_model(program.input_names, program.flatten(*args))
-    compiled, placed = source.compile(), jax.device_put(args)
-    ort, xla = medians(
-        [
-            lambda: session.run(None, feeds),
-            lambda: jax.block_until_ready(compiled(*placed)),
-        ]
-    )
-    return ort, xla
+    return partial(session.run, None, feeds)
 
 
 def main() -> None:
