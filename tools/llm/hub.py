@@ -17,23 +17,24 @@ from typing import Any
 
 import numpy as np
 
-from tools.llm import tunix
-
 LAYERS, WIDTH, HEADS, KV_HEADS, FEATURES, VOCAB, HIDDEN = 4, 512, 8, 4, 64, 32000, 1536
 WINDOW = 512
+SETTINGS: dict[str, Any] = {"vocab_size": VOCAB, "hidden_size": WIDTH, "head_dim": FEATURES}
+SETTINGS |= {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
+SETTINGS |= {"num_key_value_heads": KV_HEADS}
+"""Sizes of all models, under Hugging Face's names."""
+
 STEPS = {"prefill 128": (128, 0), "decode at 128": (1, 128), "decode at 900": (1, 900)}
 NAMES = {"gemma": "Gemma 2 of keras-hub", "qwen": "Qwen 3 of keras-hub"}
 KINDS = ("ours", "optimum", "builder")
 
 
 def ours(name: str, folder: str) -> None:
-    """Translates `call_with_cache` with free batch, tokens and length of the cache."""
+    """Saves `call_with_cache` with caches as onnxruntime-genai has them."""
     os.environ["KERAS_BACKEND"] = "jax"
-    import jax
+    import jax.numpy as jnp
     import keras
     from keras_hub import models
-
-    import hlo2onnx
 
     keras.utils.set_random_seed(0)
     common: dict[str, Any] = {"vocabulary_size": VOCAB, "num_layers": LAYERS, "hidden_dim": WIDTH}
@@ -48,25 +49,28 @@ def ours(name: str, folder: str) -> None:
         model = models.Qwen3CausalLM(backbone=models.Qwen3Backbone(**common, **qwen))
     variables = [*model.trainable_variables, *model.non_trainable_variables]
 
-    def step(params: Any, tokens: Any, cache: Any, index: Any) -> tuple[Any, Any]:
-        with keras.StatelessScope(state_mapping=list(zip(variables, params, strict=True))):
-            logits, _, after = model.call_with_cache(tokens, cache, index)
-        return logits, after
+    def step(params: Any, ids: Any, mask: Any, positions: Any, past: Any) -> tuple[Any, Any]:
+        (batch, new), total = ids.shape, mask.shape[1]
 
-    b, s, t = jax.export.symbolic_shape("b, s, t", constraints=["t >= s"])
-    cache = jax.ShapeDtypeStruct((b, LAYERS, 2, t, KV_HEADS, FEATURES), np.float32)
-    tokens, index = (jax.ShapeDtypeStruct(shape, np.int32) for shape in ((b, s), ()))
-    params = [each.value for each in variables]
-    translated = hlo2onnx.translate(
-        jax.jit(step, donate_argnums=2),
-        *(params, tokens, cache, index),
-        bind=0,
-        opset=24,  # caches of layers are updated in place
-        input_names=["tokens", "past_key_values.all", "index"],
-        output_names=["logits", "present.all"],
-    )
-    Path(folder).mkdir(exist_ok=True)
-    translated.save(Path(folder) / "model.onnx", external_data=True)
+        def with_room(x: Any) -> Any:
+            x = x.swapaxes(1, 2)
+            return jnp.concatenate([x, jnp.zeros((batch, new, *x.shape[2:]), x.dtype)], 1)
+
+        cache = jnp.stack([jnp.stack([*map(with_room, pair)], 1) for pair in past], 1)
+        with keras.StatelessScope(state_mapping=list(zip(variables, params, strict=True))):
+            logits, _, cache = model.call_with_cache(ids, cache, total - new)
+        layers = (cache[:, layer].swapaxes(2, 3) for layer in range(LAYERS))
+        return logits, [(layer[:, 0], layer[:, 1]) for layer in layers]
+
+    save(folder, step, [each.value for each in variables])
+
+
+def save(folder: str, step: Callable[..., Any], params: Any) -> None:
+    """Writes a folder for onnxruntime-genai with GroupQueryAttention."""
+    import hlo2onnx
+
+    limits = {"model_type": "decoder", "max_position_embeddings": 4096, "eos_token_id": 2}
+    hlo2onnx.genai.save(folder, step, params, SETTINGS | limits, attention="gqa")
 
 
 def twin(name: str, folder: str) -> None:
@@ -75,9 +79,7 @@ def twin(name: str, folder: str) -> None:
 
     from tools.llm.folder import save_tokenizer
 
-    sizes: dict[str, Any] = {"vocab_size": VOCAB, "hidden_size": WIDTH, "head_dim": FEATURES}
-    sizes |= {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
-    sizes |= {"num_key_value_heads": KV_HEADS, "intermediate_size": HIDDEN}
+    sizes = SETTINGS | {"intermediate_size": HIDDEN}
     if name == "gemma":
         config = transformers.Gemma2Config(**sizes, sliding_window=WINDOW)
     else:
@@ -99,14 +101,6 @@ def make(folder: Path, run: Callable[..., None]) -> None:
             run("builder", "onnxruntime_genai.models.builder", "-i", f"hub-{name}", *options)
 
 
-def inputs(new: int, past: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Those of a step of ours with new tokens after others."""
-    whole = rng.normal(size=(1, LAYERS, 2, past + new, KV_HEADS, FEATURES))
-    tokens = rng.integers(3, VOCAB, (1, new)).astype(np.int32)
-    cache = {"past_key_values.all": whole.astype(np.float32)}
-    return {"tokens": tokens, **cache, "index": np.array(past, np.int32)}
-
-
 def measure(folder: Path) -> dict[str, Any]:
     """The figures of each model whose folders are there, by its title."""
     found: dict[str, Any] = {}
@@ -114,17 +108,15 @@ def measure(folder: Path) -> dict[str, Any]:
         paths = {kind: folder / f"hub-{name}-{kind}" for kind in KINDS}
         if paths["ours"].exists():
             # The builder's window needs a buffer that is as long.
-            found[title] = _measured(title, paths, inputs, WINDOW if name == "gemma" else None)
+            found[title] = _measured(title, paths, WINDOW if name == "gemma" else None)
     if (folder / "tunix-ours").exists():
         twins = {kind: folder / f"{kind}-fp32" for kind in KINDS[1:]}
         paths = {"ours": folder / "tunix-ours", **twins}
-        found["Llama 3 of tunix"] = _measured("tunix", paths, tunix.inputs, None)
+        found["Llama 3 of tunix"] = _measured("tunix", paths, None)
     return found
 
 
-def _measured(
-    title: str, folders: dict[str, Path], inputs: Callable[..., Any], window: int | None
-) -> dict[str, Any]:
+def _measured(title: str, folders: dict[str, Path], window: int | None) -> dict[str, Any]:
     """Nodes, milliseconds of ours with one thread, and ratios to the twins, by step."""
     import onnx
 
@@ -138,8 +130,8 @@ def _measured(
     found["steps"] = {}
     for step, (new, past) in STEPS.items():
         tokens, shape = rng.integers(3, VOCAB, (1, new)), (1, KV_HEADS, past, FEATURES)
-        calls = {"ours": bound(loaded["ours"], inputs(new, past, rng), 0)[0]}
-        for kind in KINDS[1:]:
+        calls = {}
+        for kind in KINDS:
             names = (each.name for each in loaded[kind].get_inputs())
             caches = [each for each in names if each.startswith(KEY_VALUE[0])]
             values = {each: rng.normal(size=shape).astype(np.float32) for each in caches}
