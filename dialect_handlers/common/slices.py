@@ -68,7 +68,7 @@ def row_index(em: Emitter, start: oir.Value, limit: Dim) -> oir.Value:
     """The clamped start of one row, for Gather."""
     if not _follow_inside(start, [limit]):
         return clamped(em, start, [limit])
-    (dim,) = _followed(start) or (0,)
+    (dim,) = followed(start) or (0,)
     return em.extents.scalar(from_either_end(dim, canonical(limit + 1)))
 
 
@@ -80,10 +80,10 @@ def from_either_end(index: Dim, extent: Dim) -> Dim:
 
 def starts_inside(starts: oir.Value, limits: Sequence[Dim]) -> list[Dim] | None:
     """Starts that follow from shapes and provably lie inside."""
-    return _followed(starts) if _follow_inside(starts, limits) else None
+    return followed(starts) if _follow_inside(starts, limits) else None
 
 
-def _followed(starts: oir.Value) -> list[Dim] | None:
+def followed(starts: oir.Value) -> list[Dim] | None:
     """Starts that follow from shapes."""
     contents = contents_of(starts)
     dims = None if contents is None else [dim_of(sympify(x)) for x in contents.reshape(-1)]
@@ -92,7 +92,7 @@ def _followed(starts: oir.Value) -> list[Dim] | None:
 
 def _follow_inside(starts: oir.Value, limits: Sequence[Dim]) -> bool:
     """Whether starts that follow from shapes provably lie inside."""
-    dims = _followed(starts)
+    dims = followed(starts)
     if dims is None:
         return False
     each = list(limits) * (len(dims) // len(limits))

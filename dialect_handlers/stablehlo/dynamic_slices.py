@@ -14,6 +14,7 @@ from dialect_handlers.common.slices import (
     clamped,
     clamped_constant,
     constant_starts,
+    followed,
     row_index,
     window,
     write_window,
@@ -98,12 +99,24 @@ def dynamic_update_slice(em: Emitter, op: Op) -> list[Parts]:
     if 0 in sizes:
         return [x]
     limits = [difference(dim, size) for dim, size in zip(dims, sizes, strict=True)]
+    tail = _tail(em, op, limits)
+    if tail is not None:
+        cut = [em.slice(part, [0], [limits[tail]], axes=[tail]) for part in x]
+        return [tuple(em.concat(both, tail) for both in zip(cut, update, strict=True))]
     places = {
         axis: _start(em, em.operand(op, 2 + axis), limit)
         for axis, limit in enumerate(limits)
         if limit != 0
     }
     return [tuple(write_window(em, *parts, places) for parts in zip(x, update, strict=True))]
+
+
+def _tail(em: Emitter, op: Op, limits: Sequence[Dim]) -> int | None:
+    """The axis along which a window is shorter, if that is one of free extent, and the window ends
+    where it does."""
+    shorter = [axis for axis, limit in enumerate(limits) if limit != 0]
+    starts = [followed(em.operand(op, 2 + axis)) for axis in shorter]
+    return shorter[0] if len(shorter) == 1 and starts == [[limits[shorter[0]]]] else None
 
 
 def _start(em: Emitter, start: oir.Value, limit: Dim) -> Start:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -154,3 +154,27 @@ def test_made_values_are_updated_in_place(axis: int, dtype: type, start: int) ->
     program = hlo2onnx.translate(written, x, y, np.int32(start), opset=24)
     assert bool(program.report.nodes["TensorScatter"]) is (axis > 0)
     np.testing.assert_array_equal(program(x, y, np.int32(start)), written(x, y, start))
+
+
+@pytest.mark.parametrize(
+    ("start", "operators"),
+    [
+        (lambda t, s: t - s, ["Concat", "Slice"]),
+        (lambda t, s: t, ["ScatterND"]),  # clamped at run time
+        (lambda t, s: t - 2 * s, ["ScatterND"]),
+    ],
+)
+def test_the_end_of_a_free_axis(start: Callable[[int, int], int], operators: list[str]) -> None:
+    def write(x: jax.Array, update: jax.Array) -> jax.Array:
+        places = (0, start(x.shape[1], update.shape[1]), 0)
+        return jax.lax.dynamic_update_slice(x, update, places)
+
+    specs = ("b, t, 64", "b, s, 64")
+    program = hlo2onnx.translate(write, *specs, constraints=["t >= 2*s"])
+    floats = (x for x in program.model.graph if x.outputs[0].dtype == oir.DataType.FLOAT)
+    found = {node.op_type for node in floats}
+    assert sorted(found) == operators
+    for t, s in ((5, 2), (4, 2), (2, 1)):
+        rng = np.random.default_rng(0)
+        x, update = (rng.normal(size=(2, n, 64)).astype(np.float32) for n in (t, s))
+        np.testing.assert_array_equal(program(x, update), write(x, update))

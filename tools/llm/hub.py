@@ -59,8 +59,8 @@ def ours(name: str, folder: str) -> None:
         cache = jnp.stack([jnp.stack([*map(with_room, pair)], 1) for pair in past], 1)
         with keras.StatelessScope(state_mapping=list(zip(variables, params, strict=True))):
             logits, _, cache = model.call_with_cache(ids, cache, total - new)
-        layers = (cache[:, layer].swapaxes(2, 3) for layer in range(LAYERS))
-        return logits, [(layer[:, 0], layer[:, 1]) for layer in layers]
+        layers = [jnp.unstack(layer, axis=1) for layer in jnp.unstack(cache, axis=1)]
+        return logits, [[part.swapaxes(1, 2) for part in layer] for layer in layers]
 
     save(folder, step, [each.value for each in variables])
 

@@ -41,11 +41,12 @@ OF_CONCAT: dict[str, str] = {
     **{f"slice({BOTH}, [{start}], [{end}], axes=[0])": "Slice"
        for start, end in ((0, 1), (1, 2), (3, 5), (-2, -1))},
     f"Slice({BOTH}, [2], [4], [0])": "Slice",
+    f"slice({BOTH}, [0, 0], [2, 3], axes=[0, 1])": "Slice",
     "slice(Concat(x, Neg(x), slice(x, [0], [1], axes=[1]), axis=1), [5], [8], axes=[1])":
         "Neg Slice",
     # Of both parts, along another axis or two, in steps, backwards, and empty.
     **{f"slice({BOTH}, {cut})": NOTHING for cut in (
-        "[1], [3], axes=[0]", "[1], [3], axes=[1]", "[0, 0], [2, 3], axes=[0, 1]",
+        "[1], [3], axes=[0]", "[1], [3], axes=[1]", "[0, 0], [3, 3], axes=[0, 1]",
         "[2], [5], [2], [0]", "[4], [1], [-1], [0]", f"[-1], [{INT64_MIN}], [-1], [0]",
         "[2], [2], axes=[0]",
     )},
@@ -107,6 +108,49 @@ def test_ranges_computed_at_run_time_stay() -> None:
         return b.op("Slice", joined, b.i64([0]), end, b.i64([0]), types=types)
 
     Rewrite(build, {**PAIR, "end": np.array([1])}, SliceOfConcat()).nothing()
+
+
+@pytest.mark.parametrize(
+    ("row", "axis", "left"),
+    [
+        (1, 0, "Gather"),
+        (-1, 0, "Gather"),
+        (1, -1, "Gather"),
+        (4, 1, "Slice Neg Squeeze"),
+        (5, 1, "Gather"),
+    ],
+)
+def test_a_row_is_one_of_a_part(row: int, axis: int, left: str) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        parts = [b.Neg(b.slice(x, [0], [1], axes=[1])), x]
+        return b.Gather(b.Concat(x, *parts, axis=axis) if axis else b.Concat(x, x, axis=0),
+                        b.i64(row), axis=axis)  # fmt: skip
+
+    Rewrite(build, {"x": X}, SliceOfConcat()).gives(*left.split())
+
+
+@pytest.mark.parametrize("rows", [[1, 2], [[1]], [1]])
+def test_several_rows_stay(rows: list[Any]) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Gather(b.Concat(x, y, axis=0), b.const(np.array(rows)), axis=0)
+
+    Rewrite(build, PAIR, SliceOfConcat()).nothing()
+
+
+@pytest.mark.parametrize(
+    ("start", "axis", "extent", "fires"),
+    [(0, 0, "n", True), (1, 0, "n", False), (0, 0, "m", False), (0, 1, "n", False)],
+)
+def test_the_first_rows_of_free_extent(start: int, axis: int, extent: str, fires: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value, end: oir.Value) -> oir.Value:
+        n, total = oir.SymbolicDim("n"), oir.SymbolicDim("t")
+        joined = b.op("Concat", free(b, x, "n", 4), y, axis=0, types=[(FLOAT, (total, 4))])
+        dims = (oir.SymbolicDim(extent), 4) if axis == 0 else (total, n)
+        spec = b.i64([start]), end, b.i64([axis])
+        return b.Neg(b.op("Slice", joined, *spec, types=[(FLOAT, dims)]))
+
+    case = Rewrite(build, {**PAIR, "end": np.array([2])}, SliceOfConcat())
+    case.gives("Identity", "Neg") if fires else case.nothing()
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,42 @@ def test_parts_of_other_layouts_are_joined_as_they_are() -> None:
     Rewrite(build, {"x": X, "y": np.swapaxes(X, 1, 2).copy()}, *RULES).nothing()
 
 
+TURN, CACHE = (0, 2, 1, 3), np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("orders", "fires"),
+    [
+        ([TURN], True),
+        ([TURN, (0, 2, 3, 1)], True),
+        ([(0, 2, 3, 1)], False),  # nothing meets
+        ([TURN, None], False),  # something else reads the result
+    ],
+)
+def test_what_is_appended_to_a_cache_is_transposed(
+    orders: list[tuple[int, ...] | None], fires: bool
+) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
+        joined = b.Concat(b.Transpose(x, perm=TURN), y, axis=1)
+        return [b.Transpose(joined, perm=each) if each else b.Neg(joined) for each in orders]
+
+    x, y = CACHE, CACHE.swapaxes(1, 2)[:, :2].copy()
+    case = Rewrite(build, {"x": x, "y": y}, *RULES)
+    if fires:
+        case.gives("Transpose", "Concat", *["Transpose"] * (len(orders) - 1))
+    else:
+        case.nothing()
+
+
+def test_the_cache_itself_is_read() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
+        joined = b.Concat(b.Transpose(x, perm=TURN), y, axis=1)
+        return [joined, b.Transpose(joined, perm=TURN)]
+
+    y = CACHE.swapaxes(1, 2)[:, :2].copy()
+    Rewrite(build, {"x": CACHE, "y": y}, *RULES).nothing()
+
+
 IMAGE = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5) - 50
 TOKENS = np.ones((2, 4, 5, 3), np.float32)
 TO_LAST, TO_SECOND = (0, 2, 3, 1), (0, 3, 1, 2)

@@ -23,30 +23,61 @@ from hlo2onnx.raising.match.views import (
 
 
 class SliceOfConcat(Rule):
-    """Slice(Concat(x, y)) -> x, or a Slice of x, where it takes nothing but elements of x
+    """Slice(Concat(x, y)) -> x, or a Slice of x, where it takes nothing but elements of x; likewise
+    for Gather
 
-    Legal for a Slice in steps of 1 along the axis of the Concat.
+    Legal for a Slice of known ranges, in steps of 1 along the axis of the Concat, and for a Gather
+    of one known row. With free extents, the first rows are x if they are as many.
     """
 
     name = "slice-of-concat"
-    anchors = frozenset({"Slice"})
+    anchors = frozenset({"Gather", "Slice"})
     sources = frozenset({"Concat"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         concat = needed(maker_of(first(node), "Concat"), "its operand is not a Concat", node)
-        ranges, axis = ranges_of(node), concat.attributes["axis"].as_int()
-        need(ranges is not None and list(ranges) == [axis], "it slices another axis", node)
-        assert ranges is not None
+        axis = concat.attributes["axis"].as_int() % rank_of(first(node))
+        is_row = node.op_type == "Gather"
+        if not is_row and _is_first(node, first(concat), axis):
+            return first(concat)
+        ranges = _row_of(node) if is_row else ranges_of(node)
+        need(ranges and axis in ranges, "it slices another axis, or unknown rows", node)
+        assert ranges
         rows = ranges[axis]
         need(rows.step == 1, "its step is not 1", node)
         begin = 0
-        for part in concat.inputs:
-            assert part is not None
+        for part in operands(concat):
             extent = needed(extent_of(part, axis), "an extent is dynamic", part)
             if begin <= rows.start and rows.stop <= begin + extent:
-                return b.slice(part, [rows.start - begin], [rows.stop - begin], axes=[axis])
+                ranges[axis] = range(rows.start - begin, rows.stop - begin)
+                if is_row:
+                    return _row(b, part, ranges[axis].start, axis)
+                columns = zip(*((x.start, x.stop, x.step) for x in ranges.values()), strict=True)
+                return b.slice(part, *map(list, columns), list(ranges))
             begin += extent
         raise Refusal("it takes elements of several parts", node)
+
+
+def _is_first(node: oir.Node, x: oir.Value, axis: int) -> bool:
+    """Whether a Slice takes as many rows as x has, from the first one on."""
+    starts, _, *others = map(const_ints, node.inputs[1:])
+    is_along = starts == (0,) and others in ([(axis,)], [(axis,), (1,)])
+    return is_along and shape_of(node.outputs[0])[axis] == shape_of(x)[axis]
+
+
+def _row_of(node: oir.Node) -> dict[int, range] | None:
+    """The row that a Gather takes, by its axis; None if it is not known, or if there are several."""
+    table, place = operands(node)
+    axis, index = node.attributes.get_int("axis", 0) % rank_of(table), const_ints(place)
+    extent = extent_of(table, axis)
+    if rank_of(place) or index is None or extent is None:
+        return None
+    return {axis: range(index[0] % extent, index[0] % extent + 1)}
+
+
+def _row(b: Rewriter, x: oir.Value, number: int, axis: int) -> oir.Value:
+    is_whole = shape_of(x)[axis] == 1
+    return b.squeeze(x, [axis]) if is_whole else b.Gather(x, b.i64(number), axis=axis)
 
 
 class ComposeSlices(Rule):

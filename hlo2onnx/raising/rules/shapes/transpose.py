@@ -89,8 +89,9 @@ class SinkTranspose(Rule):
     The other operands of elementwise operators and of Concat must be transposed alike, constant, or
     such that the inverse moves only axes of extent 1. One operand of an elementwise operator may be
     any other value, which is transposed back, if all paths from the result lead to the inverse
-    Transpose. For example, attention adds its result to an image between two convolutions. Pads and
-    axes must be known, and joined axes follow each other in x too.
+    Transpose. For example, attention adds its result to an image between two convolutions. So may
+    one of a Concat that only Transposes read, one of them the inverse, as where keys are appended
+    to a cache. Pads and axes must be known, and joined axes follow each other in x too.
     """
 
     name = "sink-transpose"
@@ -119,17 +120,19 @@ def _of_several(node: oir.Node, b: Rewriter) -> oir.Value:
         node,
     )
     need(len(perm) == rank_of(node.outputs[0]), "its result has more axes", node)
-    if node.op_type == "Concat":
-        axis = perm[node.attributes["axis"].as_int() % len(perm)]
-        return b.transpose(b.concat([_earlier(x, perm, b) for x in operands(node)], axis), perm)
     others = [x for x in node.inputs if x is not None and _is_other(x, perm)]
-    joins = len(others) == 1 and _is_transposed_back(node.outputs[0], perm)
+    is_concat, result = node.op_type == "Concat", node.outputs[0]
+    leads_back = _is_read_transposed if is_concat else _is_transposed_back
+    joins = len(others) == 1 and leads_back(result, perm)
     earlier: list[oir.Value | None] = []
     for x in node.inputs:
         if x is not None and joins and x is others[0]:
             earlier.append(b.transpose(x, _inverse(perm)))
         else:
             earlier.append(None if x is None else _earlier(x, perm, b))
+    if is_concat:
+        axis = perm[node.attributes["axis"].as_int() % len(perm)]
+        return b.transpose(b.concat([x for x in earlier if x is not None], axis), perm)
     return b.transpose(b.like(node, earlier), perm)
 
 
@@ -143,6 +146,15 @@ def _is_other(x: oir.Value, perm: list[int]) -> bool:
     found = _transposed(x)
     computed = x.const_value is None and rank_of(x) == len(perm)
     return computed and (found is None or found[1] != perm) and 1 not in shape_of(x)[1:]
+
+
+def _is_read_transposed(value: oir.Value, perm: list[int]) -> bool:
+    """Whether only Transposes read a value, one of them the inverse of a permutation."""
+    readers = value.consumers()
+    if value.is_graph_output() or any(reader.op_type != "Transpose" for reader in readers):
+        return False
+    orders = [list(reader.attributes["perm"].as_ints()) for reader in readers]
+    return _inverse(perm) in orders
 
 
 def _is_transposed_back(value: oir.Value, perm: list[int]) -> bool:
