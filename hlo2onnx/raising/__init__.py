@@ -14,6 +14,7 @@ from hlo2onnx.raising.engine import Rewriter, Rule, Watch, apply_rules, apply_to
 from hlo2onnx.raising.rule_names import RETIRED, rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
+from hlo2onnx.raising.rules.nn.attention import CappedAttention
 from hlo2onnx.raising.rules.nn.grouped_query_attention import GroupedQueryAttention
 from hlo2onnx.raising.rules.quantized.quantize_weights import QuantizeWeights
 from hlo2onnx.report import Report
@@ -55,7 +56,7 @@ def raise_model(
     ]
     quantizes = QuantizeWeights(integer_weights or {})
     rules += [quantizes] if integer_weights else []
-    rules += [GroupedQueryAttention()] if attention == "gqa" else []
+    rules += [CappedAttention(), GroupedQueryAttention()] if attention == "gqa" else []
     phases = sorted({rule.phase for rule in rules} | {0})
     remove_unused(model.graph)
     eliminate_common_subexpressions(model.graph)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import is_known
@@ -24,6 +25,9 @@ from hlo2onnx.raising.match.views import (
 _NOWHERE = -(2.0**96)
 """A score that stays the same when other scores are added: these are below 2^70."""
 
+_LOW = 1024
+"""The exponential of minus this number is 0."""
+
 _MOVES = ("Transpose", *RESHAPES)
 
 
@@ -37,6 +41,7 @@ class Scores:
         layout: Which axes of the scores, as the mask or the Softmax reads them, the axes of the
             product are.
         scale: Factor of the product.
+        cap: Bound c of scores that are c * Tanh(scale * product / c); None for others.
         mask: Where keys count, or an addend of the scores; None for none.
         fill: The score where they do not; None for an addend.
         places: The axis of the mask for each axis of the scores.
@@ -47,6 +52,7 @@ class Scores:
     kt: oir.Value
     layout: Layout
     scale: float
+    cap: float | None
     mask: oir.Value | None
     fill: float | None
     places: Mapping[int, int]
@@ -65,6 +71,7 @@ class Weights:
         layout: Which axes of the scores the axes (..., rows, keys) of the weights are. The axes of
             the scores are those of the Softmax, or what a Reshape after it joins anew.
         scores: The same for the Softmax.
+        shown: Where weights are kept, others being 0; None for all.
     """
 
     softmax: oir.Node
@@ -73,6 +80,7 @@ class Weights:
     is_transposed: bool
     layout: Layout
     scores: Layout
+    shown: oir.Value | None
 
 
 def attention_weights(node: oir.Node) -> Weights:
@@ -86,6 +94,10 @@ def attention_weights(node: oir.Node) -> Weights:
         path = [weights]
         while (source := source_of(path[-1], "Cast", *_MOVES)) is not None:
             path.append(source)
+        where, shown = maker_of(path[-1], "Where"), None
+        if where is not None and const_number(where.inputs[2]) == 0:
+            shown, kept, _ = operands(where)
+            path += [kept] if shape_of(kept) == shape_of(path[-1]) else []
         softmax = maker_of(path[-1], "Softmax")
         if softmax is None:
             continue
@@ -95,12 +107,12 @@ def attention_weights(node: oir.Node) -> Weights:
         is_last = softmax.attributes.get_int("axis", -1) % rank == rank - 1
         need(is_last, "its axis is not the last", softmax)
         makers = [maker for value in path[-2::-1] if (maker := value.producer()) is not None]
-        layout, scores = _followed(path[-1], [m for m in makers if m.op_type != "Cast"])
+        layout, scores = _followed(path[-1], [m for m in makers if m.op_type in _MOVES])
         if is_transposed:
             rank = len(layout.groups)
             layout = layout.transposed([*range(rank - 2), rank - 1, rank - 2])
         precision = dtype_of(path[-1]) if any(m.op_type == "Cast" for m in makers) else None
-        return Weights(softmax, precision, v, is_transposed, layout, scores)
+        return Weights(softmax, precision, v, is_transposed, layout, scores, shown)
     raise Refusal("no Softmax makes the weights", node)
 
 
@@ -138,22 +150,32 @@ def attention_scores(weights: Weights) -> Scores:
     is_apart = all(len(g) <= 1 or dim == 1 for g, dim in zip(layout.groups, extents, strict=False))
     need(is_apart, "the mask joins axes of the scores", logits)
     layout = replace(layout, groups=layout.groups[rank - rank_of(scores) :])
-    scores, layout = _unmoved(scores, layout)
-    scale = 1.0
+    scale, cap = 1.0, None
     while True:
         scores, layout = _unmoved(scores, layout)
-        node = maker_of(scores, "Mul", "Div")
-        if node is None:
+        node = maker_of(scores, "Mul", "Div", "Tanh")
+        if node is None or (node.op_type == "Tanh" and cap is not None):
             break
         need(is_private(scores), "the scores have other readers", scores)
-        scores, factor = _unscaled(node)
-        scale *= factor
-    need(maker_of(scores, "Tanh") is None, "the runtime caps scores one by one", scores)
+        if node.op_type == "Tanh":
+            scores, scale, cap = first(node), 1.0, scale
+        else:
+            scores, factor = _unscaled(node)
+            scale *= factor
+    scale *= cap or 1.0
+    need(cap is None or cap > 0, "the cap is not positive", scores)
+    if fill is not None:
+        is_low = fill <= _NOWHERE or (cap is not None and fill < -cap - _LOW)
+        need(is_low, "the score of masked keys is not low enough", logits)
+        fill = fill if weights.shown is None else -np.inf
+    where = maker_of(first(weights.softmax), "Where")
+    is_same = where is not None and first(where) is weights.shown
+    need(weights.shown is None or is_same, "another mask hides weights", weights.softmax)
     found = needed(maker_of(scores, "MatMul"), "the scores are not a product", scores)
     need(is_private(scores), "the scores have other readers", scores)
     need(0 < scale <= 1, "the scale is not in (0, 1]", found)
     q, kt = operands(found)
-    return Scores(q, kt, layout, scale, mask, fill, places, rank)
+    return Scores(q, kt, layout, scale, cap, mask, fill, places, rank)
 
 
 def _unmoved(scores: oir.Value, layout: Layout) -> tuple[oir.Value, Layout]:
@@ -179,7 +201,6 @@ def _unmasked(logits: oir.Value) -> tuple[oir.Value, oir.Value | None, float | N
     if node.op_type == "Where":
         mask, scores, fill = operands(node)
         number = needed(const_number(fill), "the score of masked keys is not constant", node)
-        need(number <= _NOWHERE, "the score of masked keys is not low enough", node)
         return scores, mask, number
     for scores, addend in both_orders(node):
         if _is_product(scores):

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx_ir as oir
 import pytest
 
 import hlo2onnx
@@ -21,8 +22,15 @@ HEADS, KEY_HEADS = 4, 2
 LOW = float(jnp.finfo(jnp.float32).min)
 
 
-def layer(mask: Mask | None, features: int = 8, fill: float = LOW) -> Callable[..., Any]:
-    """Attention of new tokens to a cache that grows, with a mask of (new tokens, all positions)."""
+def layer(
+    mask: Mask | None, features: int = 8, fill: float = LOW, cap: float = 0.0, zeros: bool = False
+) -> Callable[..., Any]:
+    """Attention of new tokens to a cache that grows, with a mask of (new tokens, all positions).
+
+    Args:
+        cap: Bound of the scores.
+        zeros: Whether the mask sets weights to 0, too.
+    """
 
     def function(x: jax.Array, keys: jax.Array, values: jax.Array, *seen: jax.Array) -> Any:
         batch, new, _ = x.shape
@@ -32,11 +40,15 @@ def layer(mask: Mask | None, features: int = 8, fill: float = LOW) -> Callable[.
         k, v = (y.reshape(batch, new, KEY_HEADS, features).swapaxes(1, 2) for y in (k, v))
         keys, values = (jnp.concatenate(pair, axis=2) for pair in ((keys, k), (values, v)))
         scores = jnp.einsum("bskgd,bktd->bkgst", q, keys) / 4
+        scores = cap * jnp.tanh(scores / cap) if cap else scores
         shown = [] if mask is None else [mask(new, keys.shape[2])[None]]
         shown += [each[:, None] for each in seen]
         if shown:
             scores = jnp.where((shown[0] & shown[-1])[:, None, None], scores, fill)
-        mixed = jnp.einsum("bkgst,bktd->bskgd", jax.nn.softmax(scores), values)
+        weights = jax.nn.softmax(scores)
+        if zeros:
+            weights = jnp.where((shown[0] & shown[-1])[:, None, None], weights, 0)
+        mixed = jnp.einsum("bkgst,bktd->bskgd", weights, values)
         return mixed.reshape(batch, new, HEADS * features), keys, values
 
     return function
@@ -69,11 +81,40 @@ MASKS: dict[str, Mask] = {
         jnp.arange(1, total + 1) <= jnp.arange(1, new + 1)[:, None] + total - new
     ),
 }
-WITH_BIAS: dict[str, Mask] = {
+
+
+def floats(new: int, total: int) -> jax.Array:
+    """Positions as floats, as keras-hub counts them."""
+    queries = jnp.arange(new, dtype=jnp.float32) + jnp.float32(total - new)
+    return queries[:, None] >= jnp.arange(total, dtype=jnp.float32)
+
+
+def square(new: int, total: int) -> jax.Array:
+    """Rows of a mask of all positions, 2 to either side."""
+    whole = jnp.ones((total, total), bool)
+    whole = jnp.triu(whole, -2) * jnp.tril(whole, 2)
+    rows = jax.lax.dynamic_slice(whole, (total - new, 0), (new, total))
+    return floats(new, total) & rows
+
+
+MASKS |= {"positions as floats": floats}
+WINDOWS: dict[str, Mask] = {
     "a window": lambda new, total: (
         causal()(new, total) & (jnp.arange(total) > jnp.arange(new)[:, None] + total - new - 3)
     ),
+    "a window that is negated": lambda new, total: (
+        causal()(new, total) & ~(jnp.arange(new)[:, None] + (total - new - 3) >= jnp.arange(total))
+    ),
+    "the smaller of two windows": lambda new, total: (
+        causal()(new, total)
+        & (jnp.arange(total) >= jnp.arange(new)[:, None] + total - new - 4)
+        & (jnp.arange(total) >= jnp.arange(new)[:, None] + total - new - 2)
+    ),
+    "rows of a square": square,
+}
+WITH_BIAS: dict[str, Mask] = {
     "fewer keys": causal(-1),
+    "fewer keys in a window": lambda new, total: square(new, total) & causal(-1)(new, total),
 }
 OTHERS: dict[str, Mask | None] = {
     "no mask": None,
@@ -81,6 +122,12 @@ OTHERS: dict[str, Mask | None] = {
     "positions in the cache": lambda new, total: jnp.arange(total) <= jnp.arange(new)[:, None] + 5,
     "keys that precede": lambda new, total: (
         jnp.arange(total) >= (jnp.arange(new) + total - new)[:, None]
+    ),
+    "a window alone": lambda new, total: (
+        jnp.arange(total) > jnp.arange(new)[:, None] + total - new - 3
+    ),
+    "halves as positions": lambda new, total: (
+        jnp.arange(total) <= jnp.arange(new)[:, None] + (total - new + jnp.float32(1.5))
     ),
     "keys in steps": lambda new, total: (
         2 * jnp.arange(total) <= (jnp.arange(new) + total - new)[:, None]
@@ -92,10 +139,18 @@ def translated(function: Any, *arguments: str, **options: Any) -> hlo2onnx.OnnxP
     return hlo2onnx.translate(function, *arguments, attention="gqa", **options)
 
 
+def operator(program: hlo2onnx.OnnxProgram) -> oir.Node:
+    (node,) = (n for n in program.model.graph.all_nodes() if n.op_type == "GroupQueryAttention")
+    return node
+
+
 def bias_of(program: hlo2onnx.OnnxProgram) -> bool:
     """Whether the operator has a mask."""
-    (node,) = (n for n in program.model.graph.all_nodes() if n.op_type == "GroupQueryAttention")
-    return len(node.inputs) > 7
+    return len(operator(program).inputs) > 7
+
+
+def window_of(program: hlo2onnx.OnnxProgram) -> int:
+    return operator(program).attributes.get_int("local_window_size", 0)
 
 
 def verified(program: hlo2onnx.OnnxProgram, *sizes: tuple[int, int, int]) -> None:
@@ -117,11 +172,52 @@ def test_a_mask(name: str) -> None:
     verified(program, (1, 3, 4), (3, 1, 4), (1, 1, 1), (1, 5, 2))
 
 
-@pytest.mark.parametrize("name", ["up to the query", "a window"])
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("cap", [0.0, 2.0])
+def test_a_window(name: str, cap: float) -> None:
+    program = translated(layer(WINDOWS[name], cap=cap), *specs("b", "s", "p"))
+    assert window_of(program) == 3
+    assert not bias_of(program)
+    assert operator(program).attributes.get_float("softcap", 0.0) == cap
+    nothing, filled, over = ((1, s, 0) for s in (2, 3, 7))
+    verified(program, nothing, filled, over, *((2, 1, p) for p in (1, 2, 3, 9)), (1, 4, 6))
+
+
+@pytest.mark.parametrize("name", ["up to the query", "a window", "fewer keys"])
 def test_a_mask_that_is_constant(name: str) -> None:
-    program = translated(layer((MASKS | WITH_BIAS)[name]), *specs("1", "3", "4"))
+    mask = (MASKS | WINDOWS | WITH_BIAS)[name]
+    program = translated(layer(mask), *specs("1", "3", "4"))
     assert bias_of(program) == (name in WITH_BIAS)
+    assert window_of(program) == 3 * (name in WINDOWS)
     verified(program, (1, 3, 4))
+
+
+@pytest.mark.parametrize("fill", [LOW, -math.inf, -1e9])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_a_cap(fill: float, zeros: bool) -> None:
+    function = layer(causal(), fill=fill, cap=5.0, zeros=zeros)
+    program = translated(function, *specs("b", "s", "p"))
+    assert operator(program).attributes["softcap"].as_float() == 5
+    verified(program, (1, 3, 4), (3, 1, 4), (1, 1, 1), (1, 5, 2))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        layer(causal(), fill=-1e9),  # a score may be lower
+        layer(causal(), fill=-1000, cap=50),
+        layer(causal(), cap=-5.0),
+        layer(causal(1), cap=5.0),
+    ],
+)
+def test_what_is_no_capped_attention(function: Any) -> None:
+    program = translated(function, *specs("b", "s", "p"))
+    assert {"Attention", "GroupQueryAttention"}.isdisjoint(program.report.nodes)
+
+
+def test_a_cap_without_the_request() -> None:
+    program = hlo2onnx.translate(layer(causal(), cap=5.0), *specs("b", "s", "p"))
+    assert {"Attention", "GroupQueryAttention"}.isdisjoint(program.report.nodes)
 
 
 @pytest.mark.parametrize("fill", [LOW, -math.inf])

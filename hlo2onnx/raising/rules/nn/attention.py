@@ -11,8 +11,9 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import FLOATS, Dim, const_of, dtype_of, rank_of, shape_of
-from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.attention import Scores, Weights, attention_scores, attention_weights
+from hlo2onnx.raising.match.causal import causal_mask
 from hlo2onnx.raising.match.views import operands
 
 OPSET = 23
@@ -32,14 +33,16 @@ class Attention(Rule):
     `is_causal`. Legal for a scale in (0, 1], as the operator multiplies q and k by its root. NaN
     and infinity of a masked key stay in the result, and a row without any key becomes 0. Done where
     the target fuses the operator: ONNX Runtime on the CPU takes 0.5 to 0.9 of the time. OpenVINO
-    takes longer. Not for scores that Tanh caps: ONNX Runtime would cap them one by one, in 3 times
-    the time for 128 queries and 1,024 keys.
+    takes longer. A mask that sets weights to 0 after the Softmax is the same one. Not for scores
+    that Tanh caps: ONNX Runtime would cap them one by one, in 3 times the time for 128 queries and
+    1,024 keys.
     """
 
     name = "attention"
     anchors = frozenset({"MatMul"})
     drops_nan = True
     phase = 2
+    caps = False
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(b.target.flags.fuses_attention, "the target does not fuse attention", node)
@@ -50,10 +53,23 @@ class Attention(Rule):
         need(is_known and b.supports("Attention.V", dtype), "no Attention for its type", node)
         weights = attention_weights(node)
         found = attention_scores(weights)
+        need((found.cap is not None) == self.caps, "the runtime caps scores one by one", node)
         need(dtype_of(found.q) == dtype, "the scores have another type", node)
         ranks = [rank_of(x) for x in (found.q, found.kt, *operands(node))]
         need(min(ranks) > 1, "a factor is a vector", node)
         return _applied(b, found, weights)
+
+
+class CappedAttention(Attention):
+    """MatMul(Softmax(c * Tanh(scale / c * MatMul(q, Transpose(k))) + mask), v) ->
+    Attention(q, k, v, mask) with a softcap
+
+    Legal as Attention without one. Done for a mask that hides the keys that follow a query, where
+    GroupQueryAttention is asked for, which caps scores as fast as any others.
+    """
+
+    name = "capped-attention"
+    caps = True
 
 
 @dataclass(frozen=True)
@@ -118,6 +134,10 @@ def _rows(found: Scores, weights: Weights) -> _Rows:
 
 def _applied(b: Rewriter, found: Scores, weights: Weights) -> oir.Value:
     rows, v = _rows(found, weights), weights.v
+    if found.cap is not None:
+        mask = needed(found.mask, "queries see keys that follow them", found.q)
+        causal = causal_mask(mask, rows.extent(rows.queries), rows.keys)
+        need(causal is not None, "the mask may show keys that follow a query", mask)
     lead, last = rows.extents, len(rows.extents)
     swap = [*range(last), last + 1, last]
     k, v = b.transpose(found.kt, swap), b.transpose(v, swap) if weights.is_transposed else v
@@ -134,6 +154,7 @@ def _applied(b: Rewriter, found: Scores, weights: Weights) -> oir.Value:
         *(q, k, v, *([] if mask is None else [mask])),
         types=[(dtype_of(v), (rows.batch, heads, queries, features))],
         scale=found.scale,
+        softcap=found.cap,
         is_causal=1 if is_causal else None,
         softmax_precision=None if weights.precision is None else int(weights.precision),
     )

@@ -7,7 +7,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.causal import is_causal
+from hlo2onnx.raising.match.causal import causal_mask
 from hlo2onnx.raising.match.views import first
 from hlo2onnx.targets.table import CONTRIB_DOMAIN
 
@@ -42,13 +42,15 @@ class GroupedQueryAttention(Rule):
         batch, new, _ = shape_of(q)
         need(batch != 0, "the operator fails for no sequences", node)
         mask = needed(node.inputs[3], "queries see keys that follow them", node)
-        verdict = is_causal(mask, new, dims[2])
-        need(verdict is not None, "the mask may show keys that follow a query", mask)
-        known = {"scale", "q_num_heads", "kv_num_heads", "softmax_precision"}
+        causal = causal_mask(mask, new, dims[2])
+        causal = needed(causal, "the mask may show keys that follow a query", mask)
+        known = {"scale", "softcap", "q_num_heads", "kv_num_heads", "softmax_precision"}
         need(known.issuperset(node.attributes), "it has other attributes", node)
-        return self._made(b, node, None if verdict else mask)
+        return self._made(b, node, None if causal.is_all else mask, causal.window)
 
-    def _made(self, b: Rewriter, node: oir.Node, mask: oir.Value | None) -> list[oir.Value]:
+    def _made(
+        self, b: Rewriter, node: oir.Node, mask: oir.Value | None, window: int | None
+    ) -> list[oir.Value]:
         q, k, v, _, past_k, past_v = node.inputs
         batch, *_ = shape_of(first(node))
         total: Dim = shape_of(node.outputs[1])[2]
@@ -65,6 +67,8 @@ class GroupedQueryAttention(Rule):
             num_heads=node.attributes["q_num_heads"].as_int(),
             kv_num_heads=node.attributes["kv_num_heads"].as_int(),
             scale=node.attributes["scale"].as_float(),
+            local_window_size=window,
+            softcap=node.attributes.get_float("softcap", None),
         )
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import product
+from hlo2onnx.ir.op_families import ELEMENTWISE
 from hlo2onnx.ir.shapes import INT64_MIN
-from hlo2onnx.ir.values import Shape, const_ints, rank_of, shape_of
+from hlo2onnx.ir.values import Shape, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import (
     RESHAPES,
@@ -66,7 +67,7 @@ def _is_first(node: oir.Node, x: oir.Value, axis: int) -> bool:
 
 
 def _row_of(node: oir.Node) -> dict[int, range] | None:
-    """The row that a Gather takes, by its axis; None if it is not known, or if there are several."""
+    """The row that a Gather takes, by its axis; None if it is not known or not one."""
     table, place = operands(node)
     axis, index = node.attributes.get_int("axis", 0) % rank_of(table), const_ints(place)
     extent = extent_of(table, axis)
@@ -106,6 +107,59 @@ class ComposeSlices(Rule):
         ends = [rows[-1] + 1 for rows in ranges.values()]
         steps = [rows.step for rows in ranges.values()]
         return b.slice(first(inner), starts, ends, steps, list(ranges))
+
+
+class SliceOfOuter(Rule):
+    """Slice(LessOrEqual(x, y)) -> LessOrEqual(Slice(x), y), likewise for elementwise operators
+
+    Legal along an axis of which an operand has one element, or as many as the result. Done for
+    operands with fewer elements than the result, such as a row and a column, and for results of
+    such operators, if nothing else reads what is sliced: a mask of all positions that a step takes
+    its rows from has a row for each new token then.
+    """
+
+    name = "slice-of-outer"
+    anchors = frozenset({"Slice"})
+    sources = ELEMENTWISE
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        whole, result = first(node), node.outputs[0]
+        axes = const_ints(node.inputs[3]) if len(node.inputs) > 3 else None
+        need(axes is not None and len(axes) == 1, "it slices several axes", node)
+        assert axes
+        axis = axes[0] % rank_of(result) - rank_of(result)
+        maker = needed(maker_of(whole, *ELEMENTWISE), "its operand is not elementwise", node)
+        need(_is_outer(whole, axis), "it takes some of what is computed, or others do", node)
+
+        def cut(x: oir.Value) -> oir.Value:
+            if not _varies(x, axis):
+                return x
+            place = rank_of(x) + axis
+            dims = (*shape_of(x)[:place], shape_of(result)[axis], *shape_of(x)[place + 1 :])
+            along = b.axes_beside(node.inputs[1], [place])
+            inputs = [x, *node.inputs[1:3], along, *node.inputs[4:]]
+            return b.like(node, inputs, [(dtype_of(x), dims)])
+
+        parts = [None if x is None else cut(x) for x in maker.inputs]
+        return b.like(maker, parts, [(dtype_of(result), shape_of(result))])
+
+
+def _varies(x: oir.Value, axis: int) -> bool:
+    """Whether x has several elements along an axis, counted from the last one."""
+    return rank_of(x) >= -axis and shape_of(x)[axis] != 1
+
+
+def _is_outer(x: oir.Value, axis: int) -> bool:
+    """Whether one node reads x, and operands that vary along an axis have fewer elements or are
+    such values."""
+    node = maker_of(x, *ELEMENTWISE)
+    if node is None or not is_private(x):
+        return False
+    varying = [y for y in operands(node) if _varies(y, axis)]
+    same = all(shape_of(y)[axis] == shape_of(x)[axis] for y in varying)
+    whole = product(shape_of(x))
+    is_less = (product(shape_of(y)) != whole or _is_outer(y, axis) for y in varying)
+    return bool(varying) and same and all(is_less)
 
 
 class ComposeConcats(Rule):

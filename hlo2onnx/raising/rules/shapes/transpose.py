@@ -16,7 +16,7 @@ from hlo2onnx.ir.values import Shape, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.axis_layouts import splits
 from hlo2onnx.raising.match.reductions import REDUCTIONS, keeps_axes, reduced_axes
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of
 from hlo2onnx.raising.rules.shapes.reshape import moves_units_only, with_moved_units
 
 _MOVABLE_PAST = BROADCASTING | UNARY | REDUCTIONS | RESHAPES
