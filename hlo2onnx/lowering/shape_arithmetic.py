@@ -110,7 +110,7 @@ def evaluated(em: Emitter, op: Op) -> list[Parts] | None:
     part, *others = parts_of(op.results[0].type)
     if others or part.dtype.is_floating_point() or None in part.shape:
         return None
-    contents = function(op, known)
+    contents = _with_sign(em, [value for (value,) in operands], known, lambda x: function(op, x))
     if contents is None or not fits(contents.reshape(-1), part.dtype):
         return None
     return [(value_of(em, contents, part.dtype),)]
@@ -140,11 +140,45 @@ def evaluated_call(
     contents = complete(contents_of(value) for (value,) in arguments[-2:])
     if contents is None or any(item.ndim for item in contents):
         return None
-    x, y = (sympy.sympify(item.item()) for item in contents)
+    y = sympy.sympify(contents[1].item())
     dtype = arguments[-1][0].dtype
     if not y.is_positive or dtype is None:
         return None
-    return [(value_of(em, scalar_contents(plain(known(x, y))), dtype),)]
+
+    def result(items: list[Contents]) -> Contents:
+        return scalar_contents(plain(known(*(sympy.sympify(item.item()) for item in items))))
+
+    found = _with_sign(em, [value for (value,) in arguments[-2:]], contents, result)
+    return None if found is None else [(value_of(em, found, dtype),)]
+
+
+def _with_sign(
+    em: Emitter,
+    values: Sequence[oir.Value],
+    contents: list[Contents],
+    function: Callable[[list[Contents]], Contents | None],
+) -> Contents | None:
+    """A function of contents, which knows that the first one is not negative if the value is not.
+
+    Extents of inputs are not, as t - s, whatever their symbols are. What is more by a known number
+    stays so.
+    """
+    x = contents[0].item() if contents[0].ndim == 0 else 0
+    if len(contents) != 2 or not isinstance(x, sympy.Basic) or x.is_nonnegative:
+        return function(contents)
+    known = em.facts.int_range(values[0])
+    if known is None or known.low < 0:
+        return function(contents)
+    natural = sympy.Dummy(integer=True, nonnegative=True)
+
+    def seen(item: Item) -> Item:
+        return sympy.expand(item - x + natural) if isinstance(item, sympy.Basic) else item
+
+    def back(item: Item) -> Item:
+        return plain(item.subs(natural, x)) if isinstance(item, sympy.Basic) else item
+
+    found = function([np.vectorize(seen, otypes=[object])(each) for each in contents])
+    return None if found is None else np.vectorize(back, otypes=[object])(found)
 
 
 def scalar_contents(item: Item) -> Contents:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
@@ -178,3 +179,23 @@ def test_the_end_of_a_free_axis(start: Callable[[int, int], int], operators: lis
         rng = np.random.default_rng(0)
         x, update = (rng.normal(size=(2, n, 64)).astype(np.float32) for n in (t, s))
         np.testing.assert_array_equal(program(x, update), write(x, update))
+
+
+@pytest.mark.parametrize("room", ["s", "s + 1"])
+def test_a_place_that_wraps_around(room: str) -> None:
+    """As in a cache of tunix: the remainder of an extent of an input by a larger one."""
+
+    def write(past: jax.Array, update: jax.Array, rest: jax.Array) -> jax.Array:
+        x = jnp.concatenate([past, rest], 1)
+        place = jnp.full(1, past.shape[1])[0] % x.shape[1]
+        return jax.lax.dynamic_update_slice(x, update, (0, place, 0))
+
+    specs = ("b, t - s, 64", "b, s, 64", f"b, {room}, 64")
+    program = hlo2onnx.translate(write, *specs, constraints=["t >= s"])
+    assert "Mod" not in program.report.nodes
+    assert ("ScatterND" in program.report.nodes) == (room != "s")
+    for past, new in ((0, 1), (0, 3), (5, 2), (2, 5)):
+        sizes = (past, new, new + (room != "s"))
+        rng = np.random.default_rng(0)
+        given = [rng.normal(size=(2, n, 64)).astype(np.float32) for n in sizes]
+        np.testing.assert_array_equal(program(*given), write(*given))

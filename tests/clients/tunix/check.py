@@ -40,7 +40,7 @@ def export(folder, model, config, adapters):
             x = x.swapaxes(1, 2)
             return jnp.concatenate([x, jnp.zeros((batch, new, *x.shape[2:]), x.dtype)], 1)
 
-        index = jnp.full(batch, total - new, jnp.int32)
+        index = jnp.full(1, total - new, jnp.int32)
         pairs = ({"k": with_room(k), "v": with_room(v), "end_index": index} for k, v in past)
         caches = {f"layer_{i}": cache for i, cache in enumerate(pairs)}
         seen = jnp.arange(total) <= jnp.arange(new)[:, None] + total - new
