@@ -163,7 +163,7 @@ def attention_scores(weights: Weights) -> Scores:
             scores, factor = _unscaled(node)
             scale *= factor
     scale *= cap or 1.0
-    need(cap is None or cap > 0, "the cap is not positive", scores)
+    need(cap is None or 2.0**-64 < cap < 2.0**64, "the cap is not positive", scores)
     if fill is not None:
         is_low = fill <= _NOWHERE or (cap is not None and fill < -cap - _LOW)
         need(is_low, "the score of masked keys is not low enough", logits)

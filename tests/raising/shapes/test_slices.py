@@ -24,6 +24,7 @@ from hlo2onnx.raising.rules.shapes.slices import (
     ComposeConcats,
     ComposeSlices,
     SliceOfConcat,
+    SliceOfOuter,
     StackToConcat,
 )
 
@@ -89,9 +90,24 @@ STACKED: dict[str, str] = {
     "reshape(concat([reshape(t, (2, 1, 4)), reshape(x, (2, 1, 4))], 1), (2, 8))": NOTHING,
     "reshape(concat([reshape(x, (2, 1, 4)), reshape(Neg(x), (2, 1, 4))], 1), (4, 4))": NOTHING,
 }  # fmt: skip
+COLUMN = "slice(z, [0], [1], axes=[1])"
+ROW = "slice(z, [0], [1], axes=[0])"
+OUTER: dict[str, str] = {
+    f"slice(Add({COLUMN}, {ROW}), [2], [5], axes=[0])": "Slice Slice Slice Add",
+    f"slice(Sub({ROW}, {COLUMN}), [1], [3], axes=[1])": "Slice Slice Slice Sub",
+    f"slice(Neg(Add({COLUMN}, {ROW})), [2], [8], [3], axes=[0])": "Slice Slice Slice Add Neg",
+    f"(c := {COLUMN}, slice(Mul(Neg(Add(c, {ROW})), c), [2], [5], axes=[0]))[1]":
+        "Slice Slice Slice Add Neg Slice Mul",
+    # Operands as large as the result, another reader, several axes, and none that is cut.
+    f"slice(Add(z, {COLUMN}), [2], [5], axes=[0])": NOTHING,
+    f"slice(Neg({COLUMN}), [2], [5], axes=[0])": NOTHING,
+    f"(s := Add({COLUMN}, {ROW}), Exp(s), slice(s, [2], [5], axes=[0]))[1:]": NOTHING,
+    f"slice(Add({COLUMN}, {ROW}), [2, 0], [5, 2], axes=[0, 1])": NOTHING,
+    f"slice(Add(Neg({ROW}), {ROW}), [0], [0], axes=[0])": NOTHING,
+}  # fmt: skip
 TABLES: list[tuple[Rule, dict[str, str]]] = [
     (SliceOfConcat(), OF_CONCAT), (ComposeSlices(), COMPOSED), (ComposeConcats(), JOINED),
-    (StackToConcat(), STACKED),
+    (StackToConcat(), STACKED), (SliceOfOuter(), OUTER),
 ]  # fmt: skip
 CASES = [(rule, text, left) for rule, rows in TABLES for text, left in rows.items()]
 

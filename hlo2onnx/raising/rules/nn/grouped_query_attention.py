@@ -5,25 +5,29 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import Dim, const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.causal import causal_mask
-from hlo2onnx.raising.match.views import first
+from hlo2onnx.raising.match.views import both_orders, first, maker_of
 from hlo2onnx.targets.table import CONTRIB_DOMAIN
 
 GROUPED_QUERY_ATTENTION = "GroupQueryAttention"
 _FEATURES = 8
 """The operator takes heads of a multiple of so many features."""
 
+_LEAST_FACTOR = 2.0**-32
+
 
 class GroupedQueryAttention(Rule):
     """Attention(q, k, v, mask, past_k, past_v) ->
     com.microsoft::GroupQueryAttention(q, k, v, past_k, past_v, last, total, mask)
 
-    Legal for f32 where the mask hides the keys that follow a query, except that a query that sees
-    no key gets other numbers, and that ONNX Runtime refuses several new tokens after a past for
-    more than one sequence. So it is done on request only, see `hlo2onnx.options.Options.attention`.
-    For 900 queries, a Llama of four layers takes 0.95 of the time.
+    A mask that hides nothing else, or what is outside of a window, is left out, and a factor of q
+    becomes the operator's. Legal for f32 where the mask hides the keys that follow a query, except
+    that a query that sees no key gets other numbers, and that ONNX Runtime refuses several new
+    tokens after a past for more than one sequence. So it is done on request only, see
+    `hlo2onnx.options.Options.attention`. Positions may be floats, which count to 2^24. For 900
+    queries, a Llama of four layers takes 0.95 of the time.
     """
 
     name = "grouped-query-attention"
@@ -52,6 +56,7 @@ class GroupedQueryAttention(Rule):
         self, b: Rewriter, node: oir.Node, mask: oir.Value | None, window: int | None
     ) -> list[oir.Value]:
         q, k, v, _, past_k, past_v = node.inputs
+        q, factor = _unscaled(first(node))
         batch, *_ = shape_of(first(node))
         total: Dim = shape_of(node.outputs[1])[2]
         count = b.cast(b.extents.vector([total]), oir.DataType.INT32)
@@ -66,10 +71,20 @@ class GroupedQueryAttention(Rule):
             domain=CONTRIB_DOMAIN,
             num_heads=node.attributes["q_num_heads"].as_int(),
             kv_num_heads=node.attributes["kv_num_heads"].as_int(),
-            scale=node.attributes["scale"].as_float(),
+            scale=factor * node.attributes["scale"].as_float(),
             local_window_size=window,
             softcap=node.attributes.get_float("softcap", None),
         )
+
+
+def _unscaled(q: oir.Value) -> tuple[oir.Value, float]:
+    """x and c of x * c, for a constant number c that keeps the scale from 0, its default."""
+    product = maker_of(q, "Mul")
+    for x, factor in () if product is None else both_orders(product):
+        number = const_number(factor)
+        if number is not None and _LEAST_FACTOR <= number <= 1 and shape_of(x) == shape_of(q):
+            return x, number
+    return q, 1.0
 
 
 def _bias(b: Rewriter, mask: oir.Value) -> oir.Value:
