@@ -20,7 +20,7 @@ from hlo2onnx.api import translate
 from hlo2onnx.errors import UsageError
 from hlo2onnx.frontend.signature import PyTree
 from hlo2onnx.genai.config import IDS, KEYS, PARTS, genai_config, heads_of, searched
-from hlo2onnx.genai.growth import let_caches_grow
+from hlo2onnx.genai.growth import count_tokens, let_caches_grow
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.raising.rules.nn.grouped_query_attention import GROUPED_QUERY_ATTENTION
 from hlo2onnx.runtime.paths import output_folder, writing
@@ -116,6 +116,8 @@ def save(
         program = _translated(step, params, config, dtype, has_room, replaced, options)
         names = program.input_names
         if is_shared and not has_room:
+            caches = [name for name in names if name.startswith("past_key_values.")]
+            count_tokens(program.model, *IDS[:2], caches)
             _check_only_attention_reads(program.model)
         name = "model.onnx" if is_genai else f"model{SUFFIXES[dtype]}.onnx"
         data = (weights or f"{name}.data") if is_genai else f"{name}_data"

@@ -40,9 +40,7 @@ def let_caches_grow(model: oir.Model, mask: str, past: Iterable[str]) -> None:
         longer = b.Max(own, total)
     for cache in caches:
         for node in cache.consumers():
-            start, end = (node.attributes.get_int(name, 0) for name in ("start", "end"))
-            is_length = node.op_type == "Shape" and (start, end) == (AXIS, AXIS + 1)
-            if is_length and node is not own.producer():
+            if _is_length(node) and node is not own.producer():
                 replace(node, [longer])
     for write in filter(None, [x.producer() for x in graph.outputs]):
         update = _update(write, caches)
@@ -50,6 +48,32 @@ def let_caches_grow(model: oir.Model, mask: str, past: Iterable[str]) -> None:
             with b.before(write):
                 fits = b.squeeze(b.GreaterOrEqual(own, total), [0])
                 _append(b, write, update, fits)
+
+
+def count_tokens(model: oir.Model, ids: str, mask: str, past: Iterable[str]) -> None:
+    """Takes the length of a past for the number of its tokens, t - s, where it has more room.
+
+    Args:
+        model: Its caches have the shape [b, heads, t - s, head size].
+        ids: The name of the input [b, s].
+        mask: The name of the input [b, t].
+        past: The names of the inputs with the caches.
+    """
+    graph = model.graph
+    inputs = {value.name: value for value in graph.inputs}
+    lengths = [node for name in past for node in inputs[name].consumers() if _is_length(node)]
+    b = GraphBuilder(graph, graph.opset_imports[""])
+    b.adopt(graph)
+    for node in lengths:
+        with b.before(node):
+            total, new = (b.Shape(inputs[name], start=1, end=2) for name in (mask, ids))
+            replace(node, [b.Sub(total, new)])
+
+
+def _is_length(node: oir.Node) -> bool:
+    """Whether a node gives the number of positions of a cache, which it reads."""
+    start, end = (node.attributes.get_int(name, 0) for name in ("start", "end"))
+    return node.op_type == "Shape" and (start, end) == (AXIS, AXIS + 1)
 
 
 def _update(node: oir.Node, caches: Sequence[oir.Value]) -> oir.Value | None:

@@ -138,6 +138,22 @@ def test_attention_that_writes_its_cache(
     assert search.items() <= written["search"].items()
 
 
+def test_a_step_that_takes_the_length_of_its_cache(
+    tmp_path: Path, expected: list[list[int]]
+) -> None:
+    """The length of a shared cache is not that of its tokens."""
+
+    def step(params: Any, ids: Any, mask: Any, positions: Any, past: Any) -> Any:
+        counted = jnp.arange(ids.shape[1]) + past[0][0].shape[2]
+        return STEP(params, ids, mask, 0 * positions + counted, past)
+
+    search = {"past_present_share_buffer": True}
+    genai.save(tmp_path, step, PARAMS, CONFIG, attention="gqa", search=search)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    ids = PROMPTS[:1]
+    assert greedy(session, ids, room=20) == expected[:1]
+
+
 def test_a_cache_that_others_read_is_not_shared(tmp_path: Path) -> None:
     def step(*args: Any) -> Any:
         logits, present = STEP(*args)
