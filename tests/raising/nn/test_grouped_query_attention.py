@@ -89,11 +89,11 @@ def floats(new: int, total: int) -> jax.Array:
     return queries[:, None] >= jnp.arange(total, dtype=jnp.float32)
 
 
-def square(new: int, total: int) -> jax.Array:
-    """Rows of a mask of all positions, 2 to either side."""
+def square(new: int, total: int, start: int | None = None) -> jax.Array:
+    """Rows of a mask of all positions, 2 to either side; those of the last by default."""
     whole = jnp.ones((total, total), bool)
     whole = jnp.triu(whole, -2) * jnp.tril(whole, 2)
-    rows = jax.lax.dynamic_slice(whole, (total - new, 0), (new, total))
+    rows = jax.lax.dynamic_slice(whole, (total - new if start is None else start, 0), (new, total))
     return floats(new, total) & rows
 
 
@@ -114,6 +114,7 @@ WINDOWS: dict[str, Mask] = {
 }
 WITH_BIAS: dict[str, Mask] = {
     "fewer keys": causal(-1),
+    "other rows of a square": lambda new, total: square(new, total, 1),
     "fewer keys in a window": lambda new, total: square(new, total) & causal(-1)(new, total),
 }
 OTHERS: dict[str, Mask | None] = {

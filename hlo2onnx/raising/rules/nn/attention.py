@@ -135,9 +135,9 @@ def _rows(found: Scores, weights: Weights) -> _Rows:
 def _applied(b: Rewriter, found: Scores, weights: Weights) -> oir.Value:
     rows, v = _rows(found, weights), weights.v
     if found.cap is not None:
-        mask = needed(found.mask, "queries see keys that follow them", found.q)
-        causal = causal_mask(mask, rows.extent(rows.queries), rows.keys)
-        need(causal is not None, "the mask may show keys that follow a query", mask)
+        hidden = needed(found.mask, "queries see keys that follow them", found.q)
+        causal = causal_mask(hidden, rows.extent(rows.queries), rows.keys)
+        need(causal is not None, "the mask may show keys that follow a query", hidden)
     lead, last = rows.extents, len(rows.extents)
     swap = [*range(last), last + 1, last]
     k, v = b.transpose(found.kt, swap), b.transpose(v, swap) if weights.is_transposed else v

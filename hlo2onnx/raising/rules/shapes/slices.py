@@ -53,8 +53,9 @@ class SliceOfConcat(Rule):
                 ranges[axis] = range(rows.start - begin, rows.stop - begin)
                 if is_row:
                     return _row(b, part, ranges[axis].start, axis)
-                columns = zip(*((x.start, x.stop, x.step) for x in ranges.values()), strict=True)
-                return b.slice(part, *map(list, columns), list(ranges))
+                spec = ((x.start, x.stop, x.step) for x in ranges.values())
+                starts, stops, steps = map(list, zip(*spec, strict=True))
+                return b.slice(part, starts, stops, steps, list(ranges))
             begin += extent
         raise Refusal("it takes elements of several parts", node)
 
