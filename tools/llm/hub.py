@@ -66,11 +66,12 @@ def ours(name: str, folder: str) -> None:
 
 
 def save(folder: str, step: Callable[..., Any], params: Any) -> None:
-    """Writes a folder for onnxruntime-genai with GroupQueryAttention."""
+    """Writes a folder for onnxruntime-genai with GroupQueryAttention, whose cache may be shared."""
     import hlo2onnx
 
     limits = {"model_type": "decoder", "max_position_embeddings": 4096, "eos_token_id": 2}
-    hlo2onnx.genai.save(folder, step, params, SETTINGS | limits, attention="gqa")
+    search = {"past_present_share_buffer": True}
+    hlo2onnx.genai.save(folder, step, params, SETTINGS | limits, search=search, attention="gqa")
 
 
 def twin(name: str, folder: str) -> None:
@@ -107,7 +108,7 @@ def measure(folder: Path) -> dict[str, Any]:
     for name, title in NAMES.items():
         paths = {kind: folder / f"hub-{name}-{kind}" for kind in KINDS}
         if paths["ours"].exists():
-            # The builder's window needs a buffer that is as long.
+            # The builder's window needs a buffer that is as long, which ours then has as well.
             found[title] = _measured(title, paths, WINDOW if name == "gemma" else None)
     if (folder / "tunix-ours").exists():
         twins = {kind: folder / f"{kind}-fp32" for kind in KINDS[1:]}
@@ -135,7 +136,7 @@ def _measured(title: str, folders: dict[str, Path], window: int | None) -> dict[
             names = (each.name for each in loaded[kind].get_inputs())
             caches = [each for each in names if each.startswith(KEY_VALUE[0])]
             values = {each: rng.normal(size=shape).astype(np.float32) for each in caches}
-            room = window + past + new if window and kind == "builder" else None
+            room = window + past + new if window and kind != "optimum" else None
             calls[kind] = bound(loaded[kind], feeds(loaded[kind], tokens, values), room)[0]
         middle, ratios = times(list(calls.values()))
         each = dict(zip(calls, ratios.tolist(), strict=True))
