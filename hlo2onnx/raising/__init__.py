@@ -15,6 +15,7 @@ from hlo2onnx.raising.rule_names import RETIRED, rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
 from hlo2onnx.raising.rules.nn.attention import CappedAttention
+from hlo2onnx.raising.rules.nn.causal_rows import CausalRows
 from hlo2onnx.raising.rules.nn.grouped_query_attention import GroupedQueryAttention
 from hlo2onnx.raising.rules.quantized.quantize_weights import QuantizeWeights
 from hlo2onnx.report import Report
@@ -22,6 +23,9 @@ from hlo2onnx.targets import Target
 from hlo2onnx.targets.decompositions.threefry import write_threefry
 
 __all__ = ["inline_branches", "raise_model"]
+
+_WITH_CACHE = (CappedAttention(), CausalRows(), GroupedQueryAttention())
+"""The rules of attention="gqa"."""
 
 
 def raise_model(
@@ -56,7 +60,7 @@ def raise_model(
     ]
     quantizes = QuantizeWeights(integer_weights or {})
     rules += [quantizes] if integer_weights else []
-    rules += [CappedAttention(), GroupedQueryAttention()] if attention == "gqa" else []
+    rules += list(_WITH_CACHE) if attention == "gqa" else []
     phases = sorted({rule.phase for rule in rules} | {0})
     remove_unused(model.graph)
     eliminate_common_subexpressions(model.graph)

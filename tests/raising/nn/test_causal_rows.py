@@ -47,7 +47,9 @@ def test_a_query_sees_itself(
     def function(new: jax.Array, keys: jax.Array, past: jax.Array) -> jax.Array:
         return ask(mask(new.shape[0], keys.shape[0]))
 
-    program = hlo2onnx.translate(function, "s", "t", "t - s", constraints=["t >= s"])
+    program = hlo2onnx.translate(
+        function, "s", "t", "t - s", constraints=["t >= s"], attention="gqa"
+    )
     assert ("causal-rows" in program.report.rules) == fires
     for new, total in ((1, 1), (1, 5), (3, 3), (2, 7)):
         inputs = [np.zeros(n, np.float32) for n in (new, total, total - new)]
@@ -58,7 +60,7 @@ def test_queries_that_may_be_more_than_the_keys() -> None:
     def function(new: jax.Array, keys: jax.Array) -> jax.Array:
         return visible(causal()(new.shape[0], keys.shape[0]))
 
-    program = hlo2onnx.translate(function, "s", "t")
+    program = hlo2onnx.translate(function, "s", "t", attention="gqa")
     assert "causal-rows" not in program.report.rules
     inputs = np.zeros(3, np.float32), np.zeros(2, np.float32)
     np.testing.assert_array_equal(program(*inputs), [False, True, True])

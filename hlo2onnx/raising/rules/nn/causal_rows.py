@@ -17,7 +17,8 @@ class CausalRows(Rule):
 
     Legal along the keys of a mask that hides nothing but the keys that follow a query, and those
     outside of a window: each query sees itself. There must be as many keys as queries: the others
-    are an extent of an input. keras-hub asks whether a query sees any key.
+    are an extent of an input. keras-hub asks whether a query sees any key. Positions may be floats,
+    which count to 2^24, so it is done with attention="gqa" only.
     """
 
     name = "causal-rows"
