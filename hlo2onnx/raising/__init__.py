@@ -18,13 +18,14 @@ from hlo2onnx.raising.rules.nn.attention import CappedAttention
 from hlo2onnx.raising.rules.nn.causal_rows import CausalRows
 from hlo2onnx.raising.rules.nn.grouped_query_attention import GroupedQueryAttention
 from hlo2onnx.raising.rules.quantized.quantize_weights import QuantizeWeights
+from hlo2onnx.raising.rules.shapes.slices import SliceOfOuter
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.decompositions.threefry import write_threefry
 
 __all__ = ["inline_branches", "raise_model"]
 
-_WITH_CACHE = (CappedAttention(), CausalRows(), GroupedQueryAttention())
+_WITH_CACHE = (CappedAttention(), SliceOfOuter(), CausalRows(), GroupedQueryAttention())
 """The rules of attention="gqa"."""
 
 

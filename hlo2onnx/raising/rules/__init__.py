@@ -137,7 +137,6 @@ RULES: tuple[Rule, ...] = (
     turned_parts.TurnedPart(),
     slices.SliceOfConcat(),
     slices.ComposeSlices(),
-    slices.SliceOfOuter(),
     inline_branches.InlineBranch(),
     *LOOP_RULES,
     reciprocals.MultiplyByReciprocal(),

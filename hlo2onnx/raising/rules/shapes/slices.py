@@ -116,7 +116,8 @@ class SliceOfOuter(Rule):
     Legal along an axis of which an operand has one element, or as many as the result. Done for
     operands with fewer elements than the result, such as a row and a column, and for results of
     such operators, if nothing else reads what is sliced: a mask of all positions that a step takes
-    its rows from has a row for each new token then.
+    its rows from has a row for each new token then. With attention="gqa" only: else a step of
+    Gemma 2 takes 0.96 of the time, with more operators.
     """
 
     name = "slice-of-outer"
