@@ -16,7 +16,7 @@ import sympy
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.dims import Expression, dim_of, expression, symbol, trip_number
 from hlo2onnx.ir.nodes import NodeBuilder
-from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of
+from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, noted, shape_of
 
 
 class Extents:
@@ -183,7 +183,7 @@ def note_extent(value: oir.Value, dim: Dim) -> None:
 
 def noted_extent(value: oir.Value) -> Dim | None:
     """The noted extent that a value of one element holds, as a float or a wide enough integer."""
-    while (dim := value.meta.get(_EXTENT)) is None:
+    while (dim := noted(value, _EXTENT)) is None:
         node, dtype = value.producer(), dtype_of(value)
         if node is None or node.op_type not in _SAME_NUMBER or node.inputs[0] is None:
             return None

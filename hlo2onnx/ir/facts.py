@@ -23,7 +23,7 @@ from hlo2onnx.ir.float_ranges import (
     steps_of,
 )
 from hlo2onnx.ir.ranges import RANGE, Range, decided, distinct_rows, range_of_node, range_of_type
-from hlo2onnx.ir.values import FLOATS, INTEGERS, const_of, dtype_of, present
+from hlo2onnx.ir.values import FLOATS, INTEGERS, const_of, dtype_of, noted, present
 
 _T = TypeVar("_T")
 
@@ -170,7 +170,7 @@ class Facts:
         return ask(inputs[0]) if node.op_type in MOVES_DATA else of_node(node, inputs)
 
     def _int_range(self, value: oir.Value) -> Range | None:
-        told: Range | None = value.meta.get(RANGE)
+        told: Range | None = noted(value, RANGE)
         if told is not None:
             return told
         unknown: Range | None = range_of_type(dtype_of(value))

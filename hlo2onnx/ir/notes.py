@@ -116,25 +116,23 @@ def hold_trip(number: oir.Value, trip: int, old: oir.Value, new: oir.Value) -> N
         number: The trip number, an input of the body.
         trip: Its value, or `STACKED`.
     """
-    loop, held = number.meta.get(_LOOP), held_by(old)
+    loop, held = noted(number, _LOOP), held_by(old)
     if loop is None or not held or new.const_value is not None:
         return
     known = new.meta.setdefault(HELD, [])
     for item in held:
         inside = item.path[: len(loop)] == loop and len(item.path) > len(loop)
         if inside and (trip != STACKED or not item.view):
-            noted = item._replace(trips=(*item.trips, (loop, trip)))
-            if noted not in known:
-                known.append(noted)
+            at_trip = item._replace(trips=(*item.trips, (loop, trip)))
+            if at_trip not in known:
+                known.append(at_trip)
 
 
 def note_rewrite(made: Iterable[oir.Node], name: str, replaced: Iterable[oir.Node]) -> None:
     """Notes that a rewrite has made nodes instead of others, with the rewrites of those."""
-    names = {name: None}
-    for node in replaced:
-        names.update(dict.fromkeys(rewrites_of(node)))
+    names = [name, *(each for node in replaced for each in rewrites_of(node))]
     for node in made:
-        node.meta.data[_REWRITES] = tuple(dict.fromkeys((*rewrites_of(node), *names)))
+        node.meta.data[_REWRITES] = tuple(dict.fromkeys((*names, *rewrites_of(node))))
 
 
 def rewrites_of(node: oir.Node) -> tuple[str, ...]:
@@ -153,7 +151,7 @@ def note_origin(value: oir.Value, op_name: str, operands: Sequence[oir.Value]) -
 
 def origin_of(value: oir.Value) -> tuple[str, tuple[oir.Value, ...]] | None:
     """The op and its current operands, if the op was noted."""
-    known = value.meta.get(_ORIGIN)
+    known = noted(value, _ORIGIN)
     return None if known is None else (known[0], tuple(map(_latest, known[1])))
 
 
@@ -168,7 +166,7 @@ def succeed(old: oir.Value, new: oir.Value) -> None:
 
 
 def _latest(value: oir.Value) -> oir.Value:
-    while (successor := value.meta.get(_SUCCESSOR)) is not None:
+    while (successor := noted(value, _SUCCESSOR)) is not None:
         value = successor
     return value
 
@@ -205,7 +203,7 @@ def keep_rounding(value: oir.Value) -> oir.Value:
 
 def is_kept(value: oir.Value) -> bool:
     """Whether `keep_rounding` noted the value."""
-    return _KEPT in value.meta
+    return noted(value, _KEPT) is not None
 
 
 def is_exact(node: oir.Node) -> bool:
@@ -236,7 +234,7 @@ def merges_unrounded(made: Iterable[oir.Node], replaced: Iterable[oir.Node]) -> 
 
 def half_type(value: oir.Value) -> oir.DataType | None:
     """The half type that an f32 value has in the program; None for others."""
-    found: oir.DataType | None = value.meta.get(_HALF_TYPE)
+    found: oir.DataType | None = noted(value, _HALF_TYPE)
     return found
 
 
@@ -378,5 +376,5 @@ BY_RECIPROCAL = "hlo2onnx.by_reciprocal"
 def note_quotient(node: oir.Node, copy: oir.Value) -> None:
     """Makes a copy of a quotient of the program one, too."""
     maker = copy.producer()
-    if BY_RECIPROCAL in node.meta and maker is not None:
+    if noted(node, BY_RECIPROCAL) and maker is not None:
         maker.meta[BY_RECIPROCAL] = True

@@ -43,7 +43,7 @@ def replace(node: oir.Node, values: Sequence[oir.Value]) -> None:
 def can_replace(old: oir.Value, new: oir.Value) -> bool:
     """Whether `new` may replace `old`: a graph output must be made by a node of its own graph and
     have one role."""
-    if not old.is_graph_output():
+    if old is new or not old.is_graph_output():
         return True
     producer = new.producer()
     owner = old.producer()

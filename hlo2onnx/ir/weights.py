@@ -212,7 +212,7 @@ def _priority(value: oir.Value) -> int:
     """Parameters first, then what is computed from them, then everything else."""
     weight = weight_of(value)
     if weight is None:
-        return 2 if NAME in value.meta else 3
+        return 2 if noted(value, NAME) else 3
     return 0 if weight.is_only_moved() else 1
 
 
@@ -220,8 +220,8 @@ def _wanted(value: oir.Value) -> str:
     weight = weight_of(value)
     if weight is not None:
         return label(weight)
-    if NAME in value.meta:
-        return str(value.meta[NAME])
+    if name := noted(value, NAME):
+        return str(name)
     users = value.consumers()
     if value.const_value is None or value.const_value.size <= SMALL_ELEMENTS or not users:
         return str(value.name)

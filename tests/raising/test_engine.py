@@ -12,6 +12,7 @@ from rewriting import model_of, op_types
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.notes import rewrites_of
 from hlo2onnx.raising.engine import (
     ARGUMENT,
     CONSTANT,
@@ -311,6 +312,27 @@ def test_a_new_node_takes_the_names_of_the_old_one() -> None:
 
     _, graph = applied(build, neg_to_abs)
     assert names(graph)[0] == ("layer", "activation")
+
+
+def test_a_node_may_read_other_operands() -> None:
+    """It keeps its names and its place, also as an output; what lost its reader goes, and the node
+    and its readers are tried again."""
+    tried: list[str] = []
+
+    @rule("Exp", "Sin")
+    def before_neg(node: oir.Node, b: Rewriter) -> Made:
+        tried.append(node.op_type)
+        maker = x_of(node).producer()
+        need(maker is not None and maker.op_type == "Neg", "it does not follow Neg", node)
+        assert maker is not None
+        return b.reread(node, [x_of(maker)])
+
+    fired, graph = applied(lambda b, x: b.Sin(b.Exp(b.Neg(b.Neg(x)))), before_neg)
+    assert fired == {"made-for-this": 2} and tried == ["Exp", "Sin", "Exp", "Sin", "Exp"]
+    assert op_types(graph) == ["Exp", "Sin"]
+    assert [node.name for node in graph] == ["Exp", "Sin"]
+    assert rewrites_of(graph[0]) == ("made-for-this",)
+    assert applied(lambda b, x: b.Sin(b.Neg(x)), before_neg)[0] == {"made-for-this": 1}
 
 
 def test_a_node_that_was_there_keeps_its_names() -> None:

@@ -11,7 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.facts import Facts
 from hlo2onnx.ir.ranges import RANGE, range_of_type
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.ir.values import FLOATS, INTEGERS, dtype_of, present, shape_of
+from hlo2onnx.ir.values import FLOATS, INTEGERS, dtype_of, noted, present, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.decompositions.integer_ops import reduced_axes
@@ -69,7 +69,7 @@ class Kernels:
             return node.op_type in EXACT_IN_HALF and is_supported
         if target.flags.narrows_f64 and dtype == oir.DataType.DOUBLE:
             return is_supported and node.op_type in ("Shape", "Size")
-        if node.meta.get(RIGHT_HERE):
+        if noted(node, RIGHT_HERE):
             return True
         if target.flags.unstable_top_k and node.op_type == "TopK" and not is_stable_here(node):
             return False
@@ -129,7 +129,7 @@ class Kernels:
     def unmatched(self, node: oir.Node) -> list[tuple[str, oir.DataType, oir.DataType]]:
         """The `PAIR_PARAMETERS` whose two element types no kernel takes together."""
         b = self.builder
-        if node.meta.get(RIGHT_HERE):
+        if noted(node, RIGHT_HERE):
             return []
         missing = [pair for pair in node_pairs(node) if not b.target.supports_pair(*pair, b.opset)]
         if not b.target.flags.narrows_i64:

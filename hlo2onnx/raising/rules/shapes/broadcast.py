@@ -45,7 +45,7 @@ class ImplicitBroadcast(Rule):
             if _broadcast(fewer) == shape:
                 inputs = fewer
         need(inputs != operands(node), "no operand is smaller, or it determines the shape", node)
-        return b.like(node, inputs)
+        return b.reread(node, inputs)
 
 
 def _is_not_expanded(pair: tuple[oir.Value, oir.Value]) -> bool:
