@@ -59,7 +59,7 @@ def all_values(graph: oir.Graph) -> Iterator[oir.Value]:
     yield from graph.initializers.values()
     for node in all_nodes(graph):
         yield from node.outputs
-        for body in subgraphs(node):
+        for body in subgraphs(node) if node.attributes.data else ():
             yield from body.inputs
             yield from body.initializers.values()
 

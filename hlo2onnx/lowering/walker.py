@@ -308,6 +308,10 @@ class Walker:
     def _checked(self, op: Op, returned: Any) -> list[Parts]:
         """Checks a handler's values against the op's result types and sets their shapes."""
         if isinstance(returned, oir.Value):
+            types = self.em.types(op.results[0].type) if len(op.results) == 1 else ()
+            if len(types) == 1:  # as of nearly all
+                self._stamp(op, returned, types[0])
+                return [(returned,)]
             returned = (returned,)
         values: list[Any] = list(returned)
         if values and isinstance(values[0], tuple):

@@ -48,6 +48,9 @@ FEW_READERS = 16
 """If a value has more readers, they are not queued again: that would take quadratic time."""
 
 
+_Operands = Sequence[oir.Value | None]
+
+
 class Rewriter(TargetBuilder):
     """The builder that rules use, with the facts and the target they may ask about.
 
@@ -57,6 +60,7 @@ class Rewriter(TargetBuilder):
         relaxed: How often each rule merged nodes that round in the program and not in the model.
         listed: See `nodes_of`.
         owners: The node of each body, before the rules of this phase.
+        sources: For each node that was visited its operands, its type, and their sources.
         kept: What rules have found out about nodes, by their names, until a rule fires.
     """
 
@@ -70,6 +74,7 @@ class Rewriter(TargetBuilder):
         self._numbers: dict[oir.Value, float | None] = {}
         self.kept: dict[tuple[str, oir.Node], Any] = {}
         self.owners: Mapping[oir.Graph, oir.Node] = {}
+        self.sources: dict[oir.Node, tuple[_Operands, oir.DataType, tuple[str, ...]]] = {}
 
     def forget_facts(self, time: int) -> None:
         """Drops the facts: what was unknown may be known after the graph has changed.
@@ -244,10 +249,13 @@ class RuleTable:
         rules = self.by_anchor.get(op_type)
         if rules is None:
             return ()
-        dtype, sources = dtype_of(node.outputs[0]), tuple(_sources(node))
+        inputs, known = node.inputs, b.sources.get(node)
+        if known is None or known[0] is not inputs:
+            known = b.sources[node] = inputs, dtype_of(node.outputs[0]), tuple(_sources(node))
+        _, dtype, sources = known
         numbers: tuple[float | None, ...] = ()
         if op_type in self._numbered and not KEEP_CONSTANTS.isdisjoint(sources):
-            numbers = tuple([b.number_of(x) for x in node.inputs if x is not None])
+            numbers = tuple([b.number_of(x) for x in inputs if x is not None])
         key = (op_type, dtype, sources, numbers)
         found = self._fitting.get(key)
         if found is None:

@@ -150,6 +150,8 @@ def conceal_conditions(model: oir.Model) -> None:
         known = set() if graph is model.graph else set(graph.inputs)
         ifs = [node for node in all_nodes(graph) if node.op_type == "If"]
         found = [(node, x) for node in ifs for x in present(node.inputs) if _is_known(x, known)]
+        if not found:
+            continue
         builder = GraphBuilder(graph, graph.opset_imports[""])
         builder.adopt(graph)
         concealed: dict[oir.Value, oir.Value] = {}

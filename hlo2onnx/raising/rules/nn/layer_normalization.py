@@ -163,22 +163,23 @@ class LayerNormalization(_DividedByRoot):
     name = "layer-normalization"
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        found, axes = _centered_by_deviation(node)
+        found, axes = _centered_by_deviation(node, b)
         x = found["x"]
         scale = _parameter(b, found.get("scale"), _trailing(x, axes, b), x)
         return b.LayerNormalization(x, scale, axis=-len(axes), epsilon=epsilon_of(found))
 
 
-def _centered_by_deviation(node: oir.Node) -> tuple[Bindings, tuple[int, ...]]:
+def _centered_by_deviation(node: oir.Node, b: Rewriter) -> tuple[Bindings, tuple[int, ...]]:
     """The match of (x - mean(x, a)) / sqrt(var(x, a) + e) * s, and the axes a.
 
     Raises:
         Refusal: The node computes something else.
     """
-    found = needed(
-        match(_LAYER, node.outputs[0]),
-        "no centered value is divided by a standard deviation",
-        node,
+    key = (LayerNormalization.name, node)
+    if key not in b.kept:  # two rules ask
+        b.kept[key] = match(_LAYER, node.outputs[0])
+    found: Bindings = needed(
+        b.kept[key], "no centered value is divided by a standard deviation", node
     )
     x = found["x"]
     need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
@@ -207,7 +208,7 @@ class ChannelLayerNormalization(_DividedByRoot):
     name = "channel-layer-normalization"
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        found, axes = _centered_by_deviation(node)
+        found, axes = _centered_by_deviation(node, b)
         x, rank = found["x"], rank_of(found["x"])
         need(len(axes) == 1 and axes[0] != rank - 1, "it does not run over one inner axis", node)
         extent = needed(extent_of(x, axes[0]), "the extent is not known", x)
