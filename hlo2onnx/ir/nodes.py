@@ -70,6 +70,11 @@ class NodeBuilder:
                 self._constants.setdefault(key_of(value.const_value.numpy()), value)
         self.names = Names.of(graph)
 
+    def forget(self) -> None:
+        """Ends the builder. What it knows refers to it, and would keep all removed nodes until
+        Python collects cyclic garbage."""
+        vars(self).clear()
+
     def __getattr__(self, op_type: str) -> Callable[..., oir.Value]:
         if not op_type[0].isupper():
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {op_type!r}")

@@ -79,11 +79,6 @@ class Emitter(TargetBuilder):
         self.inner_nodes: set[oir.Node] | None = None
         self.translator: Translator
 
-    def forget(self) -> None:
-        """Ends the emitter. What it knows refers to it, and would keep all nodes that rules remove
-        until Python collects cyclic garbage."""
-        vars(self).clear()
-
     # -- values of the program ----------------------------------------------------------------
 
     def parts(self, value: MlirValue) -> Parts:

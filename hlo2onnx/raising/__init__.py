@@ -85,7 +85,7 @@ def raise_model(
     if attention == "gqa":
         count = report.rules[GroupedQueryAttention.name]
         report.note(f"attention='gqa': {count} operators append to a cache as GroupQueryAttention")
-    rewriter.forget_facts(changes.time)
+    rewriter.forget()
 
 
 class _Phase:

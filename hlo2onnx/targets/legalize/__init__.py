@@ -107,6 +107,7 @@ def legalize(
         report.note(f"{target.name}: Max, Min, Clip and Relu may lose NaN (nan='xla' refuses)")
     if target.flags.saturates_int8 and any(map(_multiplies_int8, all_nodes(graph))):
         report.note(SATURATES)
+    builder.forget()
 
 
 def _multiplies_int8(node: oir.Node) -> bool:
