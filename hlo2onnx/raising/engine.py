@@ -152,8 +152,9 @@ class Rule(ABC):
         formerly: Names that the rule had in earlier versions. They stay valid.
         anchors: Operators of the node that the rule looks at first: the last one of the pattern.
         sources: Operators. One of them makes an operand of each node that the rule takes.
-            `CONSTANT` counts as one; None stands for any. The engine does not try the rule on other
-            nodes, which saves two of three attempts.
+            `CONSTANT` counts as one; None stands for any. For several anchors, it may be a mapping
+            of them to such sets. The engine does not try the rule on other nodes, which saves two
+            of three attempts.
         drops_nan: Whether it changes NaN. Then nan="xla" switches it off.
         phase: A rule is tried only when no rule of an earlier phase fires any more.
         asks_numbers: Whether `narrowed` depends on numbers.
@@ -162,7 +163,7 @@ class Rule(ABC):
     name: str
     formerly: tuple[str, ...] = ()
     anchors: frozenset[str]
-    sources: frozenset[str] | None = None
+    sources: frozenset[str] | Mapping[str, frozenset[str]] | None = None
     drops_nan: bool = False
     phase: int = 0
     asks_numbers: bool = False
@@ -180,7 +181,10 @@ class Rule(ABC):
             sources: The sources of all operands of the node, see `sources_of`.
             dtype: The element type of its first result.
         """
-        return self.sources is None or not self.sources.isdisjoint(sources)
+        wanted = self.sources
+        if isinstance(wanted, Mapping):
+            wanted = wanted.get(op_type)
+        return wanted is None or not wanted.isdisjoint(sources)
 
     def narrowed(self, kind: Kind) -> Rule | None:
         """The part of the rule that may take such a node, see `fits`; None if no part may."""

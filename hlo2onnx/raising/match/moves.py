@@ -18,7 +18,9 @@ from hlo2onnx.raising.match.views import RESHAPES
 ALL_INPUTS = frozenset({"Concat"})
 BY_SHAPE = frozenset({"Expand", "Reshape", "Squeeze", "Unsqueeze"})
 """Operators whose second operand only determines the shape of their result."""
-SMALL_MOVES = ALL_INPUTS | BY_SHAPE | {"Gather", "Slice", "Split", "Transpose"}
+_BY_CONSTANTS = frozenset({"Gather", "Slice", "Transpose"})
+"""Operators whose other operands say what moves where."""
+SMALL_MOVES = ALL_INPUTS | BY_SHAPE | _BY_CONSTANTS | {"Split"}
 
 MOST_NODES = 64
 """Nodes of a group: a limit on compile time, not a cost."""
@@ -26,17 +28,15 @@ MOST_NODES = 64
 
 def is_small_move(node: oir.Node, most: float) -> bool:
     """Whether a node moves elements to places that are known, of tensors of few elements."""
-    if node.op_type not in SMALL_MOVES or node.domain or _gives_a_key(node):
+    if node.op_type not in SMALL_MOVES or node.domain:
         return False
-    if node.op_type not in ALL_INPUTS | BY_SHAPE | {"Split"} and any(
-        const_of(x) is None for x in present(node.inputs[1:])
-    ):
+    if node.op_type in _BY_CONSTANTS and any(const_of(x) is None for x in present(node.inputs[1:])):
         return False
     for x in (*moved_by(node), *node.outputs):
         size = size_of(x)
         if size is None or not 0 < size <= most:
             return False
-    return True
+    return not _gives_a_key(node)
 
 
 def _gives_a_key(node: oir.Node) -> bool:
@@ -128,6 +128,6 @@ def _moved(node: oir.Node, numbers: Mapping[oir.Value, np.ndarray]) -> list[np.n
         axis = node.attributes.get_int("axis", 0)
         ends = np.cumsum([(static_shape(x) or ())[axis] for x in node.outputs])
         return np.split(inputs[0], ends[:-1], axis)
-    if node.op_type not in ALL_INPUTS | BY_SHAPE:
+    if node.op_type in _BY_CONSTANTS:
         inputs += [array for x in present(node.inputs[1:]) if (array := const_of(x)) is not None]
     return [MOVES[node.op_type](node, inputs)]

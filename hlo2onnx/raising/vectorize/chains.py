@@ -27,8 +27,10 @@ def chain_apart(b: Rewriter, trips: Trips, known: Rows) -> list[oir.Value] | Non
     Args:
         known: The early values.
     """
+    if len(trips.states) < 2:
+        return None
     costs, read = b.costs, _states_read(trips)
-    following = _by_first_state(trips, read)
+    following: dict[int, list[oir.Node]] = {}
     for chain, mask in _chains(trips, read):
         states = [trips.states[k] for k in chain]
         size = sum(map(row_bytes, states))
@@ -36,6 +38,7 @@ def chain_apart(b: Rewriter, trips: Trips, known: Rows) -> list[oir.Value] | Non
             continue
         if not all(has_one_shape(b, x) for x in states):
             continue
+        following = following or _by_first_state(trips, read)
         own = set(makers_within(trips.body, [trips.after[k] for k in chain]))
         depends = [
             node

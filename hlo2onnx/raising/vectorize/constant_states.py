@@ -112,7 +112,8 @@ def _closed(loop: oir.Node) -> _Closed:
         need(given and after, "no state follows from constants, or the loop has no end", loop)
     else:
         need(_is_known(condition, known), "its condition is computed at run time", loop)
-    results = [x for node in body if node.op_type == "If" for x in node.outputs if x in known]
+    branches = [node for node in nodes_in(body) if node.op_type == "If"]
+    results = [x for node in branches for x in node.outputs if x in known]
     chosen = [x for x in results if _is_small(x) and x.consumers()]
     return _Closed(loop, given[0] if given else None, after, chosen, condition)
 

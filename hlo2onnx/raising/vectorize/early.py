@@ -114,7 +114,7 @@ class Early:
     def _cut(self) -> list[oir.Value]:
         """The values of the body to be read from tensors instead of made in the body."""
         trips, rows = self._trips, self.rows
-        made = [output for node in trips.body for output in node.outputs if output in rows]
+        made = [x for node in nodes_in(trips.body) for x in node.outputs if x in rows]
         if not made:
             return []
         makings = self._makings()

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import onnx_ir as oir
 
 from hlo2onnx.ir.replace import remove_makers
+from hlo2onnx.ir.traversal import nodes_in
 from hlo2onnx.ir.values import dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Rewriter
 from hlo2onnx.raising.match.counted_loop import Trips, has_one_shape, rebuilt, separate
@@ -60,6 +61,8 @@ def _late(b: Rewriter, trips: Trips, known: Rows) -> list[oir.Node]:
     excluded = {node for value in known if (node := value.producer()) is not None}
     while True:
         late = _only_for_stacks(trips, excluded)
+        if not late:
+            return []
         batcher = Batcher(b, trips, known)
         made = {output for node in late for output in node.outputs}
         for node in late:
@@ -91,7 +94,7 @@ def _only_for_stacks(trips: Trips, excluded: Collection[oir.Node]) -> list[oir.N
     """The nodes that no state and no excluded node depends on, in order."""
     early, stacked = set(list(trips.body.outputs)[: 1 + len(trips.states)]), set(trips.rows)
     late: dict[oir.Node, None] = {}
-    for node in reversed(list(trips.body)) if stacked else ():
+    for node in reversed(nodes_in(trips.body)) if stacked else ():
         readers = [reader for output in node.outputs for reader in output.consumers()]
         is_read = bool(readers) or any(output in stacked for output in node.outputs)
         is_late = node not in excluded and early.isdisjoint(node.outputs)

@@ -92,6 +92,7 @@ class Sigmoid(Rule):
 
     name = "sigmoid"
     anchors = frozenset({"Div"})
+    sources = frozenset({"Add"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
@@ -196,6 +197,7 @@ _BOUNDED: Mapping[str, Pattern] = {
     "Where": Op("Where", Op("Greater", X, _HIGH), _HIGH, Op("Where", Op("Less", X, _LOW), _LOW, X)),
 }
 """Numbers between bounds; without `low` that is 0."""
+_BETWEEN = {"Min": frozenset({"Max", "Relu"}), "Where": frozenset({"Greater"})}
 
 
 class MinMaxToClip(Rule):
@@ -209,6 +211,7 @@ class MinMaxToClip(Rule):
     name = "min-max-to-clip"
     formerly = ("clip-between", "where-to-clip", "clip-where")
     anchors = frozenset({"Min", "Where"})
+    sources = _BETWEEN
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]

@@ -48,6 +48,9 @@ class RnnFinalState(Rule):
         return reshaped(node, b, rnn.outputs[1])
 
 
+_SOURCES = {"Slice": RESHAPES | set(_OPERATORS)}
+
+
 class RnnDirection(Rule):
     """reverse(LSTM(reverse(x))) -> LSTM(x, direction="reverse"), likewise for GRU and RNN
 
@@ -57,6 +60,7 @@ class RnnDirection(Rule):
 
     name = "rnn-direction"
     anchors = frozenset({"Slice", *_OPERATORS})
+    sources = _SOURCES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value | Sequence[oir.Value]:
         if node.op_type in _OPERATORS:

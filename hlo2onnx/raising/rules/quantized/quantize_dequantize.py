@@ -161,6 +161,13 @@ def _zeros(
     return b.derived(whole, found)
 
 
+_MOVERS = frozenset({"Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+_SOURCES = {
+    "QuantizeLinear": _MOVERS,
+    **dict.fromkeys(_MOVERS | {"Gather"}, frozenset({"Cast", "DequantizeLinear"})),
+}
+
+
 class QdqPropagation(Rule):
     """Move(DequantizeLinear(q)) -> DequantizeLinear(Move(q)), and QuantizeLinear(Move(x)) ->
     Move(QuantizeLinear(x)), for Transpose, Reshape, Squeeze, Unsqueeze and Slice
@@ -174,10 +181,8 @@ class QdqPropagation(Rule):
 
     name = "qdq-propagation"
     formerly = ("move-stored",)
-    anchors = frozenset(
-        {"Gather", "QuantizeLinear", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
-    )
-    sources = anchors - {"Gather", "QuantizeLinear"} | {"Cast", "DequantizeLinear"}
+    anchors = frozenset(_SOURCES)
+    sources = _SOURCES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         stores = node.op_type == "QuantizeLinear"
@@ -190,7 +195,7 @@ class QdqPropagation(Rule):
         need(not stores or len(first(node).uses()) == 1, "it has other readers", node)
         converts = "QuantizeLinear" if stores else "DequantizeLinear"
         need(conversion.op_type == converts, "it is not next to a conversion", conversion)
-        is_move = move.op_type in self.anchors - {"Gather", "QuantizeLinear"}
+        is_move = move.op_type in _MOVERS
         need(is_move, "it does not only move elements", move)
         x, parameters = first(move if stores else conversion), conversion.inputs[1:]
         if "block_size" in conversion.attributes:
@@ -253,6 +258,10 @@ class MatMulIntegerOperator(Rule):
     name = "matmul-integer"
     formerly = ("integer-matmul",)
     anchors = frozenset({"MatMul"})
+
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """It accumulates in i32."""
+        return dtype == T.INT32
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(dtype_of(node.outputs[0]) == T.INT32, "it does not accumulate in i32", node)

@@ -28,6 +28,13 @@ from hlo2onnx.raising.rules.quantized.stored_weights import (
 T = oir.DataType
 
 
+_SOURCES = {
+    "MatMul": frozenset({"Transpose"}),
+    "Mul": frozenset({"MatMul"}),
+    "ReduceSum": RESHAPES | {"Mul"},
+}
+
+
 class ScaleIntoWeights(Rule):
     """Mul(MatMul(x, Cast(q)), s) -> MatMul(x, DequantizeLinear(q, s)), with s for each column; and
     ReduceSum(Mul(MatMul(x, Cast(q)), s), 0) -> MatMul(x, DequantizeLinear(q, s)), with s for each
@@ -40,7 +47,7 @@ class ScaleIntoWeights(Rule):
 
     name = "scale-into-weights"
     anchors = frozenset({"MatMul", "Mul", "ReduceSum"})
-    sources = RESHAPES | {"MatMul", "Mul", "Transpose"}
+    sources = _SOURCES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         if node.op_type == "Mul":

@@ -62,6 +62,9 @@ class ScaledIntegers:
     zero: oir.Value | None
 
 
+_SOURCES = {"Mul": frozenset({"Cast", "Sub"}), "Reshape": frozenset({"Mul"})}
+
+
 class DequantizeWeights(Rule):
     """Mul(Sub(Cast(q), z), s) -> DequantizeLinear(q, s, z), likewise without z
 
@@ -73,7 +76,7 @@ class DequantizeWeights(Rule):
 
     name = "dequantize-weights"
     anchors = frozenset({"Mul", "Reshape"})
-    sources = frozenset({"Cast", "Mul", "Sub"})
+    sources = _SOURCES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         maker = node if node.op_type == "Mul" else maker_of(first(node), "Mul")
