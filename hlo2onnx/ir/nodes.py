@@ -361,7 +361,7 @@ class NodeBuilder:
 
     def _initializer(self, array: np.ndarray) -> oir.Value:
         name = self.names.unique(f"const_{label_of(array)}")
-        tensor = oir.Tensor(array, name=name)
+        tensor = oir.Tensor(array, shape=self._shapes.shape(array.shape), name=name)
         made = oir.Value(
             name=name,
             type=oir.TensorType(tensor.dtype),

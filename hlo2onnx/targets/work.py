@@ -6,6 +6,8 @@ import math
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.values import size_of
+
 RUNTIME_DOMAINS = frozenset({"", "com.microsoft"})
 """Domains of operators that ONNX Runtime has itself. Others are of functions and of plug-ins."""
 
@@ -17,7 +19,7 @@ def elements(node: oir.Node) -> float:
     """Elements of the largest operand or result that is computed or read; inf if a size is
     unknown."""
     values = node.outputs if node.op_type in READS_PART else (*node.inputs, *node.outputs)
-    return max((_size(value) for value in values if value is not None and value.name), default=0)
+    return max([_size(value) for value in values if value is not None and value.name], default=0)
 
 
 def multiplications(node: oir.Node) -> float | None:
@@ -62,7 +64,5 @@ def extents(value: oir.Value | None) -> list[int]:
 
 def _size(value: oir.Value) -> float:
     """The number of elements; inf if it is not known."""
-    known = extents(value)
-    if value.shape is None or len(known) < len(value.shape):
-        return math.inf
-    return math.prod(known)
+    size = None if value.shape is None else size_of(value)
+    return math.inf if size is None else size

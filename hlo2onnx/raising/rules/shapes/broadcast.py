@@ -36,15 +36,15 @@ class ImplicitBroadcast(Rule):
     sources = frozenset({CONSTANT, "Expand", "Reshape", "Unsqueeze"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inputs, shape = operands(node), shape_of(node.outputs[0])
+        inputs, shape, is_less = operands(node), shape_of(node.outputs[0]), False
         sources = [(x, source) for x in inputs if (source := _source(x, b)) is not None]
         # An Expand goes first: later it may decide the shape in place of a Reshape.
         for x, source in sorted(sources, key=_is_not_expanded) if len(sources) > 1 else sources:
             index = inputs.index(x)
             fewer = [*inputs[:index], source, *inputs[index + 1 :]]
             if _broadcast(fewer) == shape:
-                inputs = fewer
-        need(inputs != operands(node), "no operand is smaller, or it determines the shape", node)
+                inputs, is_less = fewer, True
+        need(is_less, "no operand is smaller, or it determines the shape", node)
         return b.reread(node, inputs)
 
 
@@ -142,6 +142,9 @@ class SinkSqueeze(Rule):
         return b.reshape(b.like(node, smaller), output)
 
 
+_READERS = BROADCASTING | UNARY | RESHAPES
+
+
 def _unsqueezed(x: oir.Value) -> oir.Value:
     """x before a Reshape, for elementwise readers, that drops leading axes of 1."""
     source = source_of(x, "Reshape", "Squeeze")
@@ -151,7 +154,7 @@ def _unsqueezed(x: oir.Value) -> oir.Value:
         shape_of(x), shape_of(source)
     )
     readers = {reader.op_type for reader in x.consumers()}
-    return source if lost_axes and readers <= BROADCASTING | UNARY | RESHAPES else x
+    return source if lost_axes and readers <= _READERS else x
 
 
 class ComposeExpands(Rule):
