@@ -23,7 +23,7 @@ from hlo2onnx.ir.ranges import RANGE
 from hlo2onnx.ir.replace import remove_unused, replace
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
-from hlo2onnx.ir.values import dtype_of, present, shape_of
+from hlo2onnx.ir.values import dtype_of, noted, present, shape_of
 from hlo2onnx.report import Report
 from hlo2onnx.targets.builder import Decompose, Outputs, TargetBuilder
 from hlo2onnx.targets.decompositions import DECOMPOSITIONS
@@ -215,8 +215,8 @@ def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:
 def _put(node: oir.Node, values: Sequence[oir.Value]) -> None:
     """Replaces a node by values, which get the known ranges of its outputs."""
     for old, new in zip(node.outputs, values, strict=True):
-        if RANGE in old.meta:
-            new.meta.setdefault(RANGE, old.meta[RANGE])
+        if (known := noted(old, RANGE)) is not None:
+            new.meta.setdefault(RANGE, known)
     replace(node, values)
 
 

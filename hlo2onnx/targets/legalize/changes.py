@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.values import noted
 from hlo2onnx.report import Report
 from hlo2onnx.targets.target import main_dtype
 
@@ -42,7 +43,7 @@ def count_casts(report: Report, nodes: Iterable[oir.Node]) -> None:
     Args:
         nodes: All nodes of the model.
     """
-    report.casts.update(label for node in nodes if (label := node.meta.get(_NEEDED_BY)) is not None)
+    report.casts.update(label for node in nodes if (label := noted(node, _NEEDED_BY)) is not None)
 
 
 def label_of(node: oir.Node) -> str:
