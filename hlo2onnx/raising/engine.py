@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,27 +21,15 @@ from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.raising.refusals import Refusal as Refusal
 from hlo2onnx.raising.refusals import need as need
 from hlo2onnx.raising.refusals import needed as needed
+from hlo2onnx.raising.sources import ARGUMENT as ARGUMENT
+from hlo2onnx.raising.sources import CONSTANT as CONSTANT
+from hlo2onnx.raising.sources import KEEP_CONSTANTS, NUMBERS, OTHER, sources_in_order
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.builder import TargetBuilder
 
 MAX_FIRINGS_PER_NODE = 50
 """A rule set that rewrites more often than this per node of the graph does not terminate."""
 
-
-CONSTANT = "constant"
-"""Among the sources of a rule: a constant, which no operator makes."""
-
-ARGUMENT = "argument"
-"""Among the sources of a node: an input of the model or of a body."""
-
-KEEP_CONSTANTS = frozenset({CONSTANT, "Expand", "Identity", "Reshape", "Transpose"})
-"""Sources whose results `Facts.constant` may know."""
-
-NUMBERS = (0.0, 1.0, 2.0, math.inf, -math.inf)
-"""Numbers that rules look for in constants."""
-
-OTHER = math.nan
-"""Stands for all numbers but these."""
 
 FEW_READERS = 16
 """If a value has more readers, they are not queued again: that would take quadratic time."""
@@ -255,7 +242,7 @@ class RuleTable:
             return ()
         inputs, known = node.inputs, b.sources.get(node)
         if known is None or known[0] is not inputs:
-            known = b.sources[node] = inputs, dtype_of(node.outputs[0]), tuple(_sources(node))
+            known = b.sources[node] = inputs, dtype_of(node.outputs[0]), sources_in_order(node)
         _, dtype, sources = known
         numbers: tuple[float | None, ...] = ()
         if op_type in self._numbered and not KEEP_CONSTANTS.isdisjoint(sources):
@@ -373,23 +360,6 @@ def _first(
             return rule, values
         remove_unread(rewriter.made)
     return None
-
-
-def sources_of(node: oir.Node) -> set[str]:
-    """The operators that make the operands of a node, `CONSTANT` if one is constant, and
-    `ARGUMENT` if one is an input."""
-    return set(_sources(node))
-
-
-def _sources(node: oir.Node) -> list[str]:
-    """The source of each operand, see `sources_of`."""
-    return [
-        (ARGUMENT if x.const_value is None else CONSTANT)
-        if (maker := x.producer()) is None
-        else maker.op_type
-        for x in node.inputs
-        if x is not None
-    ]
 
 
 def values_of(result: oir.Value | Sequence[oir.Value]) -> list[oir.Value]:

@@ -21,8 +21,9 @@ import onnx_ir as oir
 from hlo2onnx.ir.facts import MOVES_DATA
 from hlo2onnx.ir.notes import is_rounding_of, origin_of
 from hlo2onnx.ir.values import const_number, const_of, is_constant
-from hlo2onnx.raising.engine import CONSTANT, KEEP_CONSTANTS, NUMBERS, OTHER, Kind
+from hlo2onnx.raising.engine import Kind
 from hlo2onnx.raising.match.views import operands
+from hlo2onnx.raising.sources import CONSTANT, KEEP_CONSTANTS, NUMBERS, OTHER
 
 ROUNDING = 2.5e-7
 """Largest relative difference of a constant from a pattern's number: two units in the last place of

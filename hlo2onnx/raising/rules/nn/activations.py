@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import const_number, dtype_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed, sources_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.activations import ACTIVATIONS, LOGISTIC, RELU, SINGLE, Activation, X
 from hlo2onnx.raising.patterns import As, Constant, Either, Op, Pattern, Product, match
+from hlo2onnx.raising.sources import sources_of
 from hlo2onnx.targets.target import op_key
 
 _OF_ANCHOR: Mapping[str, Sequence[Activation]] = {
