@@ -41,10 +41,9 @@ def broadcast_in_dim(em: Emitter, op: Op, *, broadcast_dimensions: Sequence[int]
 
     Expand itself adds leading axes. If no axis is widened, only the Reshape remains.
     """
-    dims = em.result_dims(op)
-    extents = shape_of(em.operand(op))
-    placed = dict(zip(broadcast_dimensions, extents, strict=True))
-    x = em.transpose(em.operand(op), [broadcast_dimensions.index(axis) for axis in sorted(placed)])
+    dims, x = em.result_dims(op), em.operand(op)
+    placed = dict(zip(broadcast_dimensions, shape_of(x), strict=True))
+    x = em.transpose(x, [broadcast_dimensions.index(axis) for axis in sorted(placed)])
     aligned = [placed.get(axis, 1) for axis in range(len(dims))]
     if aligned == list(dims):
         return em.reshape(x, dims)

@@ -118,8 +118,9 @@ class Emitter(TargetBuilder):
         Raises:
             UnsupportedOp: An extent is dynamic.
         """
-        dims = tuple(dim for dim in shape_of(mlir_type) if dim is not None)
-        if len(dims) != len(shape_of(mlir_type)):
+        extents = shape_of(mlir_type)
+        dims = tuple([dim for dim in extents if dim is not None])
+        if len(dims) != len(extents):
             raise UnsupportedOp(
                 f"the shape of {mlir_type} is dynamic", "lower the function for static shapes"
             )
