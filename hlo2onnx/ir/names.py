@@ -21,7 +21,8 @@ class Names:
     def of(cls, graph: oir.Graph) -> Names:
         """The names of the nodes and values of a graph and its bodies."""
         names = cls()
-        names.take([str(x.name) for x in (*all_values(graph), *all_nodes(graph))])
+        found = [str(value.name) for value in all_values(graph)]
+        names.take([*found, *(str(node.name) for node in all_nodes(graph))])
         return names
 
     def take(self, names: Iterable[str]) -> None:
