@@ -46,11 +46,8 @@ class Context(NamedTuple):
     path: Path | None = ()
 
     def at(self, origin: Origin, path: Path | None) -> Context:
-        """The context of an op with this origin and path, in half the time of `_replace`."""
-        functions, calls, scope, _, callers, in_expansion, in_scalar_region, _ = self
-        return Context(
-            functions, calls, scope, origin, callers, in_expansion, in_scalar_region, path
-        )
+        """The context of an op with this origin and path, in a third of the time of `_replace`."""
+        return Context(*self[:3], origin, *self[4:7], path)
 
 
 class Translator(Protocol):

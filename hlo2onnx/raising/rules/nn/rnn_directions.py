@@ -22,6 +22,7 @@ from hlo2onnx.raising.match.views import (
 from hlo2onnx.raising.rules.shapes.slices import flipped_axes
 
 _OPERATORS = ("GRU", "LSTM", "RNN")
+_SOURCES = {"Slice": RESHAPES | set(_OPERATORS)}
 _TURNED = {"forward": "reverse", "reverse": "forward"}
 _SHARED = (0, 4)
 """Inputs that are the same for both directions: x and the lengths of sequences."""
@@ -46,9 +47,6 @@ class RnnFinalState(Rule):
         last = {"forward": count - 1, "reverse": 0}.get(_direction(rnn), -1)
         need(ranges_of(node) == {0: range(last, last + 1)}, "it is not the last state", node)
         return reshaped(node, b, rnn.outputs[1])
-
-
-_SOURCES = {"Slice": RESHAPES | set(_OPERATORS)}
 
 
 class RnnDirection(Rule):

@@ -26,8 +26,6 @@ from hlo2onnx.raising.rules.quantized.stored_weights import (
 )
 
 T = oir.DataType
-
-
 _SOURCES = {
     "MatMul": frozenset({"Transpose"}),
     "Mul": frozenset({"MatMul"}),

@@ -28,6 +28,7 @@ from hlo2onnx.raising.match.views import (
 )
 
 T = oir.DataType
+_SOURCES = {"Mul": frozenset({"Cast", "Sub"}), "Reshape": frozenset({"Mul"})}
 
 _STORED = frozenset({T.INT4, T.UINT4, T.INT8, T.UINT8, T.INT16, T.UINT16})
 """Integers that f32 holds, and their differences too."""
@@ -60,9 +61,6 @@ class ScaledIntegers:
     q: oir.Value
     scale: oir.Value
     zero: oir.Value | None
-
-
-_SOURCES = {"Mul": frozenset({"Cast", "Sub"}), "Reshape": frozenset({"Mul"})}
 
 
 class DequantizeWeights(Rule):
