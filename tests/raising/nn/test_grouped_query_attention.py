@@ -193,12 +193,14 @@ def test_a_mask_that_is_constant(name: str) -> None:
     verified(program, (1, 3, 4))
 
 
-@pytest.mark.parametrize("fill", [LOW, -math.inf, -1e9])
 @pytest.mark.parametrize("zeros", [False, True])
-def test_a_cap(fill: float, zeros: bool) -> None:
-    function = layer(causal(), fill=fill, cap=5.0, zeros=zeros)
+@pytest.mark.parametrize(
+    ("fill", "cap"), [(LOW, 5.0), (-math.inf, 5.0), (-1e9, 5.0), (LOW, 0.0), (-math.inf, 0.0)]
+)
+def test_a_cap(fill: float, cap: float, zeros: bool) -> None:
+    function = layer(causal(), fill=fill, cap=cap, zeros=zeros)
     program = translated(function, *specs("b", "s", "p"))
-    assert operator(program).attributes["softcap"].as_float() == 5
+    assert operator(program).attributes.get_float("softcap", 0) == cap
     verified(program, (1, 3, 4), (3, 1, 4), (1, 1, 1), (1, 5, 2))
 
 
@@ -209,6 +211,7 @@ def test_a_cap(fill: float, zeros: bool) -> None:
         layer(causal(), fill=-1000, cap=50),
         layer(causal(), cap=-5.0),
         layer(causal(1), cap=5.0),
+        layer(WITH_BIAS["fewer keys"], zeros=True),  # the first query may see no key
     ],
 )
 def test_what_is_no_capped_attention(function: Any) -> None:
@@ -216,8 +219,10 @@ def test_what_is_no_capped_attention(function: Any) -> None:
     assert {"Attention", "GroupQueryAttention"}.isdisjoint(program.report.nodes)
 
 
-def test_a_cap_without_the_request() -> None:
-    program = hlo2onnx.translate(layer(causal(), cap=5.0), *specs("b", "s", "p"))
+@pytest.mark.parametrize("kind", [{"cap": 5.0}, {"zeros": True}])
+def test_a_cap_without_the_request(kind: dict[str, Any]) -> None:
+    """ONNX Runtime 1.23 gives NaN, and not 0, where a query sees no key."""
+    program = hlo2onnx.translate(layer(causal(), **kind), *specs("b", "s", "p"))
     assert {"Attention", "GroupQueryAttention"}.isdisjoint(program.report.nodes)
 
 

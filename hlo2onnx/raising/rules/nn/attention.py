@@ -33,9 +33,8 @@ class Attention(Rule):
     `is_causal`. Legal for a scale in (0, 1], as the operator multiplies q and k by its root. NaN
     and infinity of a masked key stay in the result, and a row without any key becomes 0. Done where
     the target fuses the operator: ONNX Runtime on the CPU takes 0.5 to 0.9 of the time. OpenVINO
-    takes longer. A mask that sets weights to 0 after the Softmax is the same one. Not for scores
-    that Tanh caps: ONNX Runtime would cap them one by one, in 3 times the time for 128 queries and
-    1,024 keys.
+    takes longer. Not for scores that Tanh caps: ONNX Runtime would cap them one by one, in 3 times
+    the time for 128 queries and 1,024 keys.
     """
 
     name = "attention"
@@ -53,7 +52,9 @@ class Attention(Rule):
         need(is_known and b.supports("Attention.V", dtype), "no Attention for its type", node)
         weights = attention_weights(node)
         found = attention_scores(weights)
-        need((found.cap is not None) == self.caps, "the runtime caps scores one by one", node)
+        need(self.caps or found.cap is None, "the runtime caps scores one by one", node)
+        # ONNX Runtime 1.23 gives NaN where a row has no key.
+        need(self.caps or weights.shown is None, "a mask sets weights to 0, too", node)
         need(dtype_of(found.q) == dtype, "the scores have another type", node)
         ranks = [rank_of(x) for x in (found.q, found.kt, *operands(node))]
         need(min(ranks) > 1, "a factor is a vector", node)
@@ -64,8 +65,9 @@ class CappedAttention(Attention):
     """MatMul(Softmax(c * Tanh(scale / c * MatMul(q, Transpose(k))) + mask), v) ->
     Attention(q, k, v, mask) with a softcap
 
-    Legal as Attention without one. Done for a mask that hides the keys that follow a query, where
-    GroupQueryAttention is asked for, which caps scores as fast as any others.
+    Likewise without Tanh. Legal as Attention without a softcap. The mask may set weights to 0 after
+    the Softmax, too, if it shows each query a key. Done for a mask that hides the keys that follow
+    a query, where GroupQueryAttention is asked for, which caps scores as fast as any others.
     """
 
     name = "capped-attention"
@@ -134,10 +136,11 @@ def _rows(found: Scores, weights: Weights) -> _Rows:
 
 def _applied(b: Rewriter, found: Scores, weights: Weights) -> oir.Value:
     rows, v = _rows(found, weights), weights.v
-    if found.cap is not None:
+    if found.cap is not None or weights.shown is not None:
         hidden = needed(found.mask, "queries see keys that follow them", found.q)
         causal = causal_mask(hidden, rows.extent(rows.queries), rows.keys)
-        need(causal is not None, "the mask may show keys that follow a query", hidden)
+        causal = needed(causal, "the mask may show keys that follow a query", hidden)
+        need(causal.is_all or weights.shown is None, "a query may see no key", hidden)
     lead, last = rows.extents, len(rows.extents)
     swap = [*range(last), last + 1, last]
     k, v = b.transpose(found.kt, swap), b.transpose(v, swap) if weights.is_transposed else v
