@@ -42,12 +42,11 @@ OF_CONCAT: dict[str, str] = {
     **{f"slice({BOTH}, [{start}], [{end}], axes=[0])": "Slice"
        for start, end in ((0, 1), (1, 2), (3, 5), (-2, -1))},
     f"Slice({BOTH}, [2], [4], [0])": "Slice",
-    f"slice({BOTH}, [0, 0], [2, 3], axes=[0, 1])": "Slice",
     "slice(Concat(x, Neg(x), slice(x, [0], [1], axes=[1]), axis=1), [5], [8], axes=[1])":
         "Neg Slice",
     # Of both parts, along another axis or two, in steps, backwards, and empty.
     **{f"slice({BOTH}, {cut})": NOTHING for cut in (
-        "[1], [3], axes=[0]", "[1], [3], axes=[1]", "[0, 0], [3, 3], axes=[0, 1]",
+        "[1], [3], axes=[0]", "[1], [3], axes=[1]", "[0, 0], [2, 3], axes=[0, 1]",
         "[2], [5], [2], [0]", "[4], [1], [-1], [0]", f"[-1], [{INT64_MIN}], [-1], [0]",
         "[2], [2], axes=[0]",
     )},

@@ -42,20 +42,17 @@ class SliceOfConcat(Rule):
         if not is_row and _is_first(node, first(concat), axis):
             return first(concat)
         ranges = _row_of(node) if is_row else ranges_of(node)
-        need(ranges and axis in ranges, "it slices another axis, or unknown rows", node)
-        assert ranges
+        need(ranges is not None and list(ranges) == [axis], "it slices another axis", node)
+        assert ranges is not None
         rows = ranges[axis]
         need(rows.step == 1, "its step is not 1", node)
         begin = 0
         for part in operands(concat):
             extent = needed(extent_of(part, axis), "an extent is dynamic", part)
             if begin <= rows.start and rows.stop <= begin + extent:
-                ranges[axis] = range(rows.start - begin, rows.stop - begin)
                 if is_row:
-                    return _row(b, part, ranges[axis].start, axis)
-                spec = ((x.start, x.stop, x.step) for x in ranges.values())
-                starts, stops, steps = map(list, zip(*spec, strict=True))
-                return b.slice(part, starts, stops, steps, list(ranges))
+                    return _row(b, part, rows.start - begin, axis)
+                return b.slice(part, [rows.start - begin], [rows.stop - begin], axes=[axis])
             begin += extent
         raise Refusal("it takes elements of several parts", node)
 
