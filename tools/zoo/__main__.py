@@ -53,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             write_page([result])
     failed = [r for item, r in zip(chosen, results, strict=True) if not r.ok and not item.fault]
     print(f"{len(chosen)} programs, {sum(r.ok for r in results)} right, {len(failed)} failed")
+    if given.times:
+        print(f"the examples took {machine:.2f} times their estimates")
     if given.target != TARGET:
         print(placement(results))
     return int(bool(failed))
