@@ -71,6 +71,7 @@ class Rewriter(TargetBuilder):
         """
         self.facts, self.facts_time = LoopFacts(self.main_graph, self.owners), time
         self._numbers.clear()
+        self.sources.clear()  # or it would hold removed constants
 
     def number_of(self, value: oir.Value) -> float | None:
         """Which of `NUMBERS` all elements of a constant are, which may be moved, or `OTHER`; None

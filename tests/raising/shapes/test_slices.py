@@ -125,6 +125,15 @@ def test_ranges_computed_at_run_time_stay() -> None:
     Rewrite(build, {**PAIR, "end": np.array([1])}, SliceOfConcat()).nothing()
 
 
+def test_unknown_extents_may_differ() -> None:
+    def build(b: GraphBuilder, x: oir.Value, end: oir.Value) -> oir.Value:
+        types = [(oir.DataType.INT64, (2, oir.SymbolicDim(None)))]
+        places = b.Concat(*(b.op("NonZero", y, types=types) for y in (x, b.Neg(x))), axis=1)
+        return b.op("Slice", places, b.i64([0]), end, b.i64([1]), types=types)
+
+    Rewrite(build, {"x": X, "end": np.array([1])}, SliceOfConcat()).nothing()
+
+
 @pytest.mark.parametrize(
     ("row", "axis", "left"),
     [

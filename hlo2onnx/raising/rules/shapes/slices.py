@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import product
+from hlo2onnx.ir.dims import is_known, product
 from hlo2onnx.ir.op_families import ELEMENTWISE
 from hlo2onnx.ir.shapes import INT64_MIN
 from hlo2onnx.ir.values import Shape, const_ints, dtype_of, rank_of, shape_of
@@ -61,7 +61,8 @@ def _is_first(node: oir.Node, x: oir.Value, axis: int) -> bool:
     """Whether a Slice takes as many rows as x has, from the first one on."""
     starts, _, *others = map(const_ints, node.inputs[1:])
     is_along = starts == (0,) and others in ([(axis,)], [(axis,), (1,)])
-    return is_along and shape_of(node.outputs[0])[axis] == shape_of(x)[axis]
+    rows = shape_of(x)[axis]
+    return is_along and is_known([rows]) and shape_of(node.outputs[0])[axis] == rows
 
 
 def _row_of(node: oir.Node) -> dict[int, range] | None:
@@ -152,7 +153,7 @@ def _is_outer(x: oir.Value, axis: int) -> bool:
     """Whether one node reads x, and operands that vary along an axis have fewer elements or are
     such values."""
     node = maker_of(x, *ELEMENTWISE)
-    if node is None or not is_private(x):
+    if node is None or not is_private(x) or not is_known(shape_of(x)):
         return False
     varying = [y for y in operands(node) if _varies(y, axis)]
     same = all(shape_of(y)[axis] == shape_of(x)[axis] for y in varying)
