@@ -28,9 +28,8 @@ Reference = Mapping[str, Any]
 
 
 def marks(count: int, partitioner: str, name: str) -> list[pytest.MarkDecorator]:
-    is_wide = count > 4 or (count, partitioner) == (2, "gspmd")
-    is_op = name.startswith("op_") and (count, partitioner) != (4, "shardy")
-    return [pytest.mark.wide] if is_wide or is_op else []
+    is_op = name.startswith("op_") and partitioner != "shardy"
+    return [pytest.mark.wide] if count != 4 or is_op else []
 
 
 CASES = [

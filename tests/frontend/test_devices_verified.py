@@ -158,6 +158,7 @@ SPLIT: dict[str, tuple[Any, Any, str]] = {
 RING = [(0, 1), (1, 2), (2, 3), (3, 0)]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", SPLIT)
 def test_free_sizes(name: str) -> None:
     body, spec, shape = SPLIT[name]
@@ -225,6 +226,7 @@ PARTS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", PARTS)
 def test_parts_of_a_mesh_axis(name: str) -> None:
     """Groups and shards along a part of an axis of size 8, in text: JAX names whole axes."""

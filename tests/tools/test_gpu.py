@@ -13,6 +13,7 @@ from tools.gpu.page import MISSING, page, read
 RUN = ["--provider", "CPUExecutionProvider", "--timed", "mlp", "--ops", "Abs", "--minutes", "5"]
 
 
+@pytest.mark.wide
 def test_a_run(tmp_path: Path) -> None:
     assert main(["mlp", "--out", str(tmp_path), *RUN]) == 0
     found = json.loads((tmp_path / "results.json").read_text())
