@@ -85,6 +85,18 @@ def test_gaps_along_the_static_axis() -> None:
     )
 
 
+@pytest.mark.parametrize("function", [lax.max, lambda a, b: lax.select(a > b, a, b)])
+def test_windows_in_gaps_of_the_symbolic_axis(function: Any) -> None:
+    """Half of them hold no element: -9 is left."""
+    every_size(
+        lambda x: lax.reduce_window(
+            x, -9.0, function, (1, 1), (1, 1), ((0, 0), (0, 0)), base_dilation=(2, 1)
+        ),
+        "n, 3",
+        sizes=(1, 4),
+    )
+
+
 def test_a_window_over_the_whole_axis() -> None:
     every_size(
         lambda x: lax.reduce_window(x, 0.0, lax.add, (x.shape[0], 1), (1, 1), "VALID"), "n, 3"

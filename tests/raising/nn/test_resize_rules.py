@@ -260,6 +260,13 @@ def test_other_repetitions(name: str) -> None:
     assert not fires(REPEATED[name], {"x": image(2, 3, 4, 4)}, RepeatToResize())
 
 
+@pytest.mark.parametrize(("rows", "fits"), [(32, True), (33, False)])
+def test_coordinates_that_f32_cannot_tell(rows: int, fits: bool) -> None:
+    """Thirds of 33 rows are too close to the border of two pixels."""
+    pixels = {"x": image(1, 1, rows, 2)}
+    assert fires(lambda b, x: repeated(b, x, 3, 2), pixels, RepeatToResize()) == fits
+
+
 def test_repeated_pixels_of_three_axes_and_other_types() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         wide = b.expand(b.reshape(x, (3, 4, 1, 4, 1)), (3, 4, 2, 4, 2))
