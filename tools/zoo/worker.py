@@ -165,12 +165,14 @@ def _times(program: Any, source: Any, args: Any) -> list[float]:
 def ort_call(program: Any, args: Any) -> Call:
     """A call of a program with these arguments in ONNX Runtime."""
     from hlo2onnx.runtime.calling import to_model
-    from hlo2onnx.runtime.sessions import OrtProgram
+    from hlo2onnx.runtime.sessions import OrtProgram, to_ort
 
     model = program.model_proto.SerializeToString()
     session = OrtProgram(model, threads=THREADS, libraries=program.libraries).session
     feeds = to_model(program.input_names, program.flatten(*args))
-    return partial(session.run, None, feeds)
+    # `session.run` takes no bfloat16.
+    values = {name: to_ort(array) for name, array in feeds.items()}
+    return partial(session.run_with_ort_values, None, values)
 
 
 def main() -> None:
