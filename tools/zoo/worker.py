@@ -165,14 +165,11 @@ def _times(program: Any, source: Any, args: Any) -> list[float]:
 def ort_call(program: Any, args: Any) -> Call:
     """A call of a program with these arguments in ONNX Runtime."""
     from hlo2onnx.runtime.calling import to_model
-    from hlo2onnx.runtime.sessions import OrtProgram, to_ort
+    from hlo2onnx.runtime.sessions import OrtProgram
 
     model = program.model_proto.SerializeToString()
-    session = OrtProgram(model, threads=THREADS, libraries=program.libraries).session
-    feeds = to_model(program.input_names, program.flatten(*args))
-    # `session.run` takes no bfloat16.
-    values = {name: to_ort(array) for name, array in feeds.items()}
-    return partial(session.run_with_ort_values, None, values)
+    session = OrtProgram(model, threads=THREADS, libraries=program.libraries)
+    return partial(session, to_model(program.input_names, program.flatten(*args)))
 
 
 def main() -> None:
