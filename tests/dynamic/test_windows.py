@@ -85,13 +85,14 @@ def test_gaps_along_the_static_axis() -> None:
     )
 
 
-@pytest.mark.parametrize("function", [lax.max, lambda a, b: lax.select(a > b, a, b)])
-def test_windows_in_gaps_of_the_symbolic_axis(function: Any) -> None:
-    """Half of them hold no element: -9 is left."""
+def test_windows_in_gaps_of_the_symbolic_axis() -> None:
+    """Half of the windows hold no element: they give -9."""
+
+    def largest(a: jax.Array, b: jax.Array) -> jax.Array:
+        return lax.select(a > b, a, b)
+
     every_size(
-        lambda x: lax.reduce_window(
-            x, -9.0, function, (1, 1), (1, 1), ((0, 0), (0, 0)), base_dilation=(2, 1)
-        ),
+        lambda x: lax.reduce_window(x, -9.0, largest, (1, 1), (1, 1), "VALID", (2, 1)),
         "n, 3",
         sizes=(1, 4),
     )

@@ -80,7 +80,8 @@ def test_a_loop_whose_state_decides() -> None:
     assert (found.op.name, found.trips) == ("stablehlo.compare", (0,))
 
 
-@pytest.mark.parametrize("length", [3, pytest.param(40, marks=pytest.mark.wide)])
+@pytest.mark.costly
+@pytest.mark.parametrize("length", [3, 40])
 def test_loops_that_the_model_has_in_another_form(length: int) -> None:
     def function(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         def body(c: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:

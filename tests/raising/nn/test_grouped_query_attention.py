@@ -164,30 +164,32 @@ def verified(program: hlo2onnx.OnnxProgram, *sizes: tuple[int, int, int]) -> Non
         assert found.ok, f"{size}\n{found}"
 
 
+Sizes = tuple[tuple[int, int, int], ...]
+SIZES = [((1, 3, 4), (3, 1, 4)), ((1, 1, 1), (1, 5, 2))]
+IN_A_WINDOW = [((1, 2, 0), (2, 1, 1)), ((1, 3, 0), (2, 1, 2)), ((1, 7, 0), (2, 1, 9)),
+               ((1, 4, 6), (2, 1, 3))]  # fmt: skip
+"""The tokens fill a part of the window, all of it, or more."""
+
+
 @pytest.mark.parametrize("name", [*MASKS, *WITH_BIAS])
-def test_a_mask(name: str) -> None:
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_mask(name: str, sizes: Sizes) -> None:
     mask = (MASKS | WITH_BIAS)[name]
     program = translated(layer(mask), *specs("b", "s", "p"))
     assert bias_of(program) == (name in WITH_BIAS)
     assert "attention='gqa': 1 operators" in str(program.report)
-    verified(program, (1, 3, 4), (3, 1, 4))
+    verified(program, *sizes)
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_a_window(name: str) -> None:
-    program = translated(layer(WINDOWS[name]), *specs("b", "s", "p"))
+@pytest.mark.parametrize("cap", [0.0, 2.0])
+@pytest.mark.parametrize("sizes", IN_A_WINDOW)
+def test_a_window(name: str, cap: float, sizes: Sizes) -> None:
+    program = translated(layer(WINDOWS[name], cap=cap), *specs("b", "s", "p"))
     assert window_of(program) == 3
     assert not bias_of(program)
-    verified(program, (1, 7, 0), (2, 1, 9))
-
-
-@pytest.mark.parametrize("cap", [0.0, 2.0])
-def test_sizes_of_a_window(cap: float) -> None:
-    """The tokens fill a part of the window, all of it, or more."""
-    program = translated(layer(WINDOWS["a window"], cap=cap), *specs("b", "s", "p"))
-    assert window_of(program) == 3
     assert operator(program).attributes.get_float("softcap", 0.0) == cap
-    verified(program, (1, 2, 0), (1, 3, 0), *((2, 1, p) for p in (1, 2, 3)), (1, 4, 6))
+    verified(program, *sizes)
 
 
 @pytest.mark.parametrize("name", ["up to the query", "a window", "fewer keys"])
@@ -203,11 +205,12 @@ def test_a_mask_that_is_constant(name: str) -> None:
 @pytest.mark.parametrize(
     ("fill", "cap"), [(LOW, 5.0), (-math.inf, 5.0), (-1e9, 5.0), (LOW, 0.0), (-math.inf, 0.0)]
 )
-def test_a_cap(fill: float, cap: float, zeros: bool) -> None:
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_cap(fill: float, cap: float, zeros: bool, sizes: Sizes) -> None:
     function = layer(causal(), fill=fill, cap=cap, zeros=zeros)
     program = translated(function, *specs("b", "s", "p"))
     assert operator(program).attributes.get_float("softcap", 0) == cap
-    verified(program, (1, 5, 2), (3, 1, 4))
+    verified(program, *sizes)
 
 
 @pytest.mark.parametrize(
